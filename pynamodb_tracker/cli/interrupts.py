@@ -16,11 +16,9 @@ from typing import Any, Protocol, TextIO
 from pynamodb_tracker.cli.terminal import StdoutError, flush
 from pynamodb_tracker.worker.shutdown import MessageQueue, handling
 
-_SIGPIPE = 13
-"""The signal for a closed pipe, which Python's signal module lacks on Windows."""
+_SIGPIPE = 13  # the signal for a closed pipe, which Python's signal module lacks on Windows
 
-_ENDED = 0
-"""The message that the work has ended. All other messages are signal numbers."""
+_ENDED = 0  # the message that the work has ended. All other messages are signal numbers
 
 
 class StoppedError(Exception):

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     import uvicorn
 
 LOCAL = ("127.0.0.1", "localhost", "::1")
-_GRACE = 3
-"""How many seconds requests have to finish after Ctrl-C."""
+_GRACE = 3  # seconds for requests to finish after Ctrl-C
 
 
 class PageServer:

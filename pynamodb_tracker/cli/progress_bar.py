@@ -9,11 +9,9 @@ from rich.progress import Progress as RichProgress
 from rich.table import Table
 from rich.text import Text
 
-_FREE = 6
-"""Empty columns on the right. A ^C there would otherwise move the bar down."""
+_FREE = 6  # empty columns on the right. A ^C there would otherwise move the bar down
 
-_LEAST = 50
-"""If the note leaves fewer columns for the bar, it gets its own line."""
+_LEAST = 50  # if the note leaves fewer columns for the bar, it gets its own line
 
 
 class ProgressBar(RichProgress):

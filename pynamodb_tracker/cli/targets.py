@@ -36,8 +36,7 @@ from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.work.bulk import in_threads_together, with_rows
 
-THREADS = 25
-"""Tasks that are changed at the same time, as many as a request has room for."""
+THREADS = 25  # tasks that are changed at the same time, as many as a request has room for
 _READ_AT_ONCE = 250
 
 

@@ -14,7 +14,6 @@ from pynamodb_tracker.control.item import Pause
 from pynamodb_tracker.control.slots import Use
 from pynamodb_tracker.model.row import damages_of, readable
 from pynamodb_tracker.presentation.errors import one_line
-from pynamodb_tracker.presentation.overview import Number
 from pynamodb_tracker.presentation.task_facts import is_abandoned, name_of, task_as_json
 from pynamodb_tracker.presentation.text import age, between, count, escaped
 from pynamodb_tracker.status import Status
@@ -64,11 +63,6 @@ def lock_of(task: Task) -> Cell:
     if expires is None:
         return ""
     return styled(f"expired {between(expires)}", "red") if is_abandoned(task) else f"expires {between(expires)}"
-
-
-def waiting(number: Number) -> str:
-    """Return how many pending tasks wait, as in ` (9 wait)`, or an empty text."""
-    return f" ({number} wait)" if number.tasks else ""
 
 
 def held_back(pauses: Iterable[Pause], required: Iterable[str], limits: Iterable[Use]) -> Iterator[Text]:

@@ -127,8 +127,7 @@ COLOURS: dict[Status | None, str] = {
 
 # Tables.
 
-_BLOCK = 200
-"""Rows that are aligned together, so that a long table appears in blocks."""
+_BLOCK = 200  # rows that are aligned together, so that a long table appears in blocks
 
 _GAP, _LONGEST_ID, _SHORTEST_ID = 2, 40, 12
 """Spaces between columns, the id width that is not folded if there is room (a UUID), and the least id width."""

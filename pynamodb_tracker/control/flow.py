@@ -30,17 +30,13 @@ from pynamodb_tracker.model.row import TaskRow
 
 log = logging.getLogger("pynamodb_tracker")
 
-CREATED = "created"
-"""Counts new tasks. Runs are counted by outcome and step number, as in `succeeded#200`."""
+CREATED = "created"  # counts new tasks. Runs are counted by outcome and step number, as in `succeeded#200`
 
-LEFT, CAME = "left", "came"
-"""For a success that does not lead to the next step, counts with both step numbers."""
+LEFT, CAME = "left", "came"  # for a success that does not lead to the next step, counts with both step numbers
 
-TOOK = "took"
-"""Counts a step's successes by duration. The suffix is the first bound that is not less."""
+TOOK = "took"  # counts a step's successes by duration. The suffix is the first bound that is not less
 
-BOUNDS = (0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000, 3600)
-"""Seconds. They separate 12 buckets."""
+BOUNDS = (0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000, 3600)  # seconds. They separate 12 buckets
 
 _MOST, _LONGEST = 60, timedelta(minutes=10)
 _WITHIN = timedelta(seconds=0.5)

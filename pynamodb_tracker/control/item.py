@@ -84,8 +84,7 @@ class Pause:
 
 
 class Control(NamedTuple):
-    pauses: dict[int, Pause]
-    """The last pause per step number, unless the step was resumed. It may have ended."""
+    pauses: dict[int, Pause]  # the last pause per step number, unless the step was resumed. It may have ended
     required: dict[int, Pause]
     steps: str | None
 

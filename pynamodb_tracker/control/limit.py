@@ -93,8 +93,7 @@ class StoredSlot:
     lock: str = ""
     until: datetime | None = None
     is_wanted: bool = False
-    is_damaged: bool = False
-    """Whether another program has changed it so that nobody can take it."""
+    is_damaged: bool = False  # whether another program has changed it so that nobody can take it
     worker: str = ""
 
     @classmethod

@@ -26,11 +26,9 @@ from pynamodb_tracker.model.row import TaskRow
 
 log = logging.getLogger("pynamodb_tracker")
 
-MOST_SCHEDULES = 200
-"""How many ids the list holds. A write costs a unit per KB of it."""
+MOST_SCHEDULES = 200  # ids in the list. A write costs a unit per KB of it
 _MOST_COMMANDS = 20
-_LONGEST = 120
-"""Bytes per text."""
+_LONGEST = 120  # bytes per text
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +37,9 @@ class Command:
 
     time: datetime
     by: str
-    did: str
-    """The verb, such as `reopened`."""
+    did: str  # the verb, such as `reopened`
     about: str
-    tasks: int
-    """How many tasks it changed, or 0 for a command about a step."""
+    tasks: int  # how many tasks it changed, or 0 for a command about a step
     reason: str
 
 

@@ -40,19 +40,15 @@ IDLE_FOR = timedelta(seconds=1)
 USED_FOR = LIFETIME / 3
 """After that, a slot goes to others that want it when its task ends. It is also the renewal interval."""
 
-LOOK_EVERY = timedelta(seconds=2)
-"""The average time between two looks for a free slot."""
+LOOK_EVERY = timedelta(seconds=2)  # the average time between two looks for a free slot
 
 _LOOKED_AT = 25
 
-_GLANCE = 0.25
-"""Seconds between two checks of which slots to renew or give back."""
+_GLANCE = 0.25  # seconds between two checks of which slots to renew or give back
 
-_PAUSE = 0.7
-"""The average seconds between two looks for a slot in a call that waits."""
+_PAUSE = 0.7  # the average seconds between two looks for a slot in a call that waits
 
-_IN_A_ROW = 3
-"""How many renewals a thread sends, so that slow ones still end within a third of LIFETIME."""
+_IN_A_ROW = 3  # renewals per thread, so that slow ones still end within a third of LIFETIME
 
 _NAMED = 5
 
@@ -80,10 +76,8 @@ class Slot:
         self.number = stored.number
         self.token = stored.lock
         self.until = stored.until or _LONG_AGO
-        self.is_wanted = False
-        """Whether others were waiting at the last renewal."""
-        self.user: str | None = user
-        """The step that uses it, for logs, or None while it is idle."""
+        self.is_wanted = False  # whether others were waiting at the last renewal
+        self.user: str | None = user  # the step that uses it, for logs, or None while it is idle
         self.run: RunDetails | None = None
         self.since = clock.now()
         self._slots = slots
@@ -101,10 +95,6 @@ class Slot:
     def is_due_elsewhere(self) -> bool:
         """Whether somebody is waiting and it was used for long enough."""
         return self.is_wanted and not self._taken <= clock.now() < self._taken + USED_FOR
-
-    @property
-    def is_due_for_renewal(self) -> bool:
-        return clock.now() >= self.until - LIFETIME + USED_FOR
 
     def begin_use(self) -> None:
         """Note that the block that begins in this context uses it."""
@@ -132,8 +122,7 @@ class Slot:
 class LimitSlots:
     def __init__(self, table: SlotTable) -> None:
         self.table = table
-        self.next_look = _LONG_AGO
-        """The earliest time for the next request."""
+        self.next_look = _LONG_AGO  # the earliest time for the next request
         self.waiting: WeakSet[Waiting] = WeakSet()
         self._mine: dict[int, Slot] = {}
         self._guard = threading.Lock()
@@ -279,7 +268,7 @@ class LimitSlots:
 
     def due_for_renewal(self) -> list[Slot]:
         with self._guard:
-            return [slot for slot in self._mine.values() if slot.is_due_for_renewal]
+            return [slot for slot in self._mine.values() if clock.now() >= slot.until - LIFETIME + USED_FOR]
 
     def renew(self, slot: Slot) -> None:
         """Renew a slot, or forget it if it is lost."""
@@ -436,8 +425,7 @@ class StepSlots:
 class Use:
     limit: str
     slots: int
-    taken: int
-    """Slots that have not expired, including those of dead workers."""
+    taken: int  # slots that have not expired, including those of dead workers
 
     def __str__(self) -> str:
         return f"limit {self.limit}: {self.taken:,} of {self.slots:,} slots are taken"

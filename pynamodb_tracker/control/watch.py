@@ -22,8 +22,7 @@ from pynamodb_tracker.writes.lock import Journal
 
 log = logging.getLogger("pynamodb_tracker")
 
-INTERVAL = timedelta(seconds=5)
-"""By the time of day, which continues while a Lambda environment is frozen."""
+INTERVAL = timedelta(seconds=5)  # by the time of day, which continues while a Lambda environment is frozen
 
 _WITHIN = timedelta(seconds=2)
 
@@ -31,12 +30,9 @@ _WITHIN = timedelta(seconds=2)
 class _Known:
     def __init__(self, table: TableConnection) -> None:
         self.table = table
-        self.pauses: dict[int, Pause] | None = None
-        """None until the item was read."""
-        self.required: list[int] = []
-        """The required steps that this program does not declare."""
-        self.mistake = ""
-        """Why the class's steps contradict the recorded ones."""
+        self.pauses: dict[int, Pause] | None = None  # None until the item was read
+        self.required: list[int] = []  # the required steps that this program does not declare
+        self.mistake = ""  # why the class's steps contradict the recorded ones
         self.is_compared = False
         self.is_warned = False
         self.last_read: datetime | None = None

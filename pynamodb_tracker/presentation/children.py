@@ -17,8 +17,7 @@ from pynamodb_tracker.status import Status, end_of
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.task.task import Task
 
-_MOST = 100
-"""How many rows are read per task. A success creates 97 children at most."""
+_MOST = 100  # rows to read per task. A success creates 97 children at most
 _LEVELS = 3
 MOST_CHECKED, _MOST_OF_THEM = 20, 40
 """How many waiting tasks are checked per use case, and how many of their children are read."""
@@ -32,8 +31,7 @@ class Child:
     use_case: str
     task_id: str
     state: str
-    needs_person: bool
-    """Whether a person has to reopen or delete it, because it is ignored or cancelled."""
+    needs_person: bool  # whether a person has to reopen or delete it, because it is ignored or cancelled
 
     @classmethod
     def of(cls, row: TaskRow) -> Child:
@@ -55,8 +53,7 @@ class Child:
 class Family:
     children: Sequence[Child]
     unlisted: int
-    blockers: Sequence[Child]
-    """The ignored and cancelled tasks among its children, their children, and so on."""
+    blockers: Sequence[Child]  # the ignored and cancelled tasks among its children, their children, and so on
 
     @property
     def blocked_by(self) -> str | None:

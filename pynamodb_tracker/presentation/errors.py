@@ -98,20 +98,15 @@ class ErrorGroup(Generic[S]):
 
     state: S
     tasks: int
-    error: str
-    """The message if all tasks have the same one, or the pattern."""
+    error: str  # the message if all tasks have the same one, or the pattern
     newest: datetime
     example: str
     pattern: str
-    first: datetime
-    """The earliest last failure. It is later than `newest` if no time can be read."""
+    first: datetime  # the earliest last failure. It is later than `newest` if no time can be read
     minutes: Counter[int]
-    begin: datetime
-    """`first`, or when a task was created that failed before."""
-    since: datetime | None = None
-    """When the error began, if that was in the last quarter of all failures' time."""
-    of: int | None = None
-    """How many tasks in the state were read, if there are more."""
+    begin: datetime  # `first`, or when a task was created that failed before
+    since: datetime | None = None  # when the error began, if that was in the last quarter of all failures' time
+    of: int | None = None  # how many tasks in the state were read, if there are more
 
     def spread(self, begin: datetime, end: datetime, parts: int) -> list[int]:
         found, low = [0] * parts, begin.timestamp() / 60

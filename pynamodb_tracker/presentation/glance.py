@@ -27,13 +27,10 @@ from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State, count_due, peek
 from pynamodb_tracker.task.task import Task
 
-MOST = 1000
-"""How many tasks are counted per state. For larger states, numbers are minimums."""
-_MOST_READ = 100
-"""How many entries are read of tasks that are pending or in progress. More are only counted."""
+MOST = 1000  # tasks to count per state. For larger states, numbers are minimums
+_MOST_READ = 100  # entries to read of tasks that are pending or in progress. More are only counted
 _MOST_WAITING = 100
-_MOST_LOCKS = 20
-"""How many rows with an expired lock are read per step, because the index lacks extensions."""
+_MOST_LOCKS = 20  # rows with an expired lock to read per step, because the index lacks extensions
 _MOST_OLDEST = 100
 
 V = TypeVar("V")
@@ -57,8 +54,7 @@ class StepGlance:
     step: BoundStep[Any]
     states: dict[Status | None, StateGlance]
     due: Number
-    later: StateGlance
-    """The pending entries that wait or are due later."""
+    later: StateGlance  # the pending entries that wait or are due later
     oldest_failed: Sequence[Item] = ()
 
 
@@ -66,8 +62,7 @@ class StepGlance:
 class ModelGlance:
     model: type[Task]
     steps: list[StepGlance] = field(default_factory=list)
-    hours: Sequence[Hour] | None = None
-    """None if transitions are not counted, or if the counts cannot be read."""
+    hours: Sequence[Hour] | None = None  # None if transitions are not counted, or if the counts cannot be read
     pauses: Sequence[Pause] = ()
     required: Sequence[str] = ()
     schedules: Sequence[str] = ()

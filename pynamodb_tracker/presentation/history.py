@@ -16,14 +16,10 @@ from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State
 
-_APART = timedelta(seconds=30)
-"""The least time between two counts. Until then, a newer count replaces the last one."""
-_KEPT = 120
-"""An hour, if the page stays open."""
-_OVER = timedelta(minutes=10)
-"""A shorter change says nothing about whether workers keep up."""
-_NOTABLE = 0.1
-"""A change by a smaller part of the finished tasks is chance."""
+_APART = timedelta(seconds=30)  # the least time between two counts. Until then, a newer count replaces the last one
+_KEPT = 120  # an hour, if the page stays open
+_OVER = timedelta(minutes=10)  # a shorter change says nothing about whether workers keep up
+_NOTABLE = 0.1  # a change by a smaller part of the finished tasks is chance
 
 _LEFT = (Status.PENDING, Status.IN_PROGRESS, Status.FAILED)
 
@@ -128,11 +124,9 @@ class Passing:
     came: Sequence[int]
     """By hour, the oldest first: new tasks, the previous step's successes, and runs that chose this step."""
     succeeded: Sequence[int]
-    failed: Sequence[int]
-    """Failed attempts, except last ones."""
+    failed: Sequence[int]  # failed attempts, except last ones
     ignored: Sequence[int]
-    took: Sequence[int]
-    """The successes of 24 hours by duration, in the buckets between `flow.BOUNDS`."""
+    took: Sequence[int]  # the successes of 24 hours by duration, in the buckets between `flow.BOUNDS`
     begin: datetime
 
     @property

@@ -14,8 +14,7 @@ from pynamodb_tracker.step.state import State
 NO_ERROR = "no error is recorded"
 
 PAGE = 50
-_MOST_SEARCHED = 2000
-"""How many entries are searched for one page, at about 90 read units."""
+_MOST_SEARCHED = 2000  # entries to search for one page, at about 90 read units
 _READ_AT_ONCE = 250
 
 
@@ -25,8 +24,7 @@ class Filter:
     since: datetime | None = None
     until: datetime | None = None
     error: str = ""
-    exactly: bool = False
-    """If true, `error` is an error group's pattern, and only its tasks match."""
+    exactly: bool = False  # if true, `error` is an error group's pattern, and only its tasks match
     latest_due_first: bool = False
 
     def matches(self, entry: IndexEntry) -> bool:

@@ -28,14 +28,12 @@ from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
 
-MANY = 10
-"""Fewer failed tasks with one cause are left to their retries."""
+MANY = 10  # fewer failed tasks with one cause are left to their retries
 _MOST_COMMANDS = 20
 _MOST_CAUSES = 3
 _MOST_GROUPS = 50
 _MOST_CHILDREN = 100
-_GROWS = 0.1
-"""The backlog counts as growing from this part of the finished tasks on."""
+_GROWS = 0.1  # the backlog counts as growing from this part of the finished tasks on
 
 # The worst first.
 KINDS = ("failures", "nobody_runs", "signals", "gave_up", "blocked", "schedule", "groups", "paused")
@@ -48,8 +46,7 @@ class Action:
     label: str
     link: Link
     command: Sequence[str] = ()
-    verb: str = ""
-    """The action that `authorize` allows or denies. Empty for a view."""
+    verb: str = ""  # the action that `authorize` allows or denies. Empty for a view
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +59,7 @@ class Need:
     title: Sentence
     detail: Sentence
     actions: Sequence[Action] = ()
-    hours: Sequence[int] = ()
-    """Failures or successes by hour, for a chart."""
+    hours: Sequence[int] = ()  # failures or successes by hour, for a chart
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,19 +68,15 @@ class StepRow:
 
     step: BoundStep[Any]
     due: Number
-    oldest: timedelta | None
-    """How long the first pending task has been due."""
+    oldest: timedelta | None  # how long the first pending task has been due
     waits: Mapping[str, Number]
     """How many pending tasks wait for a `turn`, a `signal` or `children`, or are due `later`."""
     running: Number
-    expired: int
-    """How many rows, among those that were read, have an expired lock."""
+    expired: int  # how many rows, among those that were read, have an expired lock
     first_expired: timedelta | None
     failed: Number
-    failed_for: timedelta | None
-    """How long the first failed task has been due."""
-    gave_up: Number
-    """Without tasks that people have set aside."""
+    failed_for: timedelta | None  # how long the first failed task has been due
+    gave_up: Number  # without tasks that people have set aside
     set_aside: int
     passing: Passing | None
     pause: Pause | None
@@ -112,13 +104,10 @@ class StepRow:
 class UseCaseRow:
     model: type[Task]
     steps: Sequence[StepRow]
-    is_counted: bool
-    """Whether `count_transitions` is set."""
-    done: int | None
-    """About how many tasks succeeded at the last step in 24 hours."""
+    is_counted: bool  # whether `count_transitions` is set
+    done: int | None  # about how many tasks succeeded at the last step in 24 hours
     limits: Sequence[Use]
-    required: Sequence[str]
-    """A line for each required step that this program does not declare."""
+    required: Sequence[str]  # a line for each required step that this program does not declare
 
     @property
     def is_empty(self) -> bool:

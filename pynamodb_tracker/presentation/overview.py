@@ -25,12 +25,10 @@ from pynamodb_tracker.step.signal import signals_in
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
 
-MOST = 1000
-"""The limit of counts. A count reads every index entry, at one read unit per 20 to 40."""
+MOST = 1000  # the limit of counts. A count reads every index entry, at one read unit per 20 to 40
 
 _MOST_WAITING = 100
-_MOST_ROWS = (20, 200)
-"""How many rows with an expired lock are read, and how many if all those locks were extended."""
+_MOST_ROWS = (20, 200)  # rows with an expired lock to read, at first and if all those locks were extended
 _SAMPLE = 400
 _WITHIN = timedelta(hours=24)
 _LATELY = timedelta(minutes=10)
@@ -60,12 +58,9 @@ class Number:
 class StepView:
     step: BoundStep[Any]
     numbers: dict[State[Any], Number]
-    waiting: Number
-    """How many pending tasks wait for signals or other tasks."""
-    first: dict[Status, datetime]
-    """When the first task in each status can start."""
-    left: Sequence[Task]
-    """Tasks with an expired lock. Their rows show extensions, which the index does not have."""
+    waiting: Number  # how many pending tasks wait for signals or other tasks
+    first: dict[Status, datetime]  # when the first task in each status can start
+    left: Sequence[Task]  # tasks with an expired lock. Their rows show extensions, which the index does not have
     is_cut: bool
     time: datetime
 
@@ -102,10 +97,8 @@ class StepView:
 class Flow:
     """Recent successes, from the newest finished tasks."""
 
-    entries: Sequence[tuple[datetime, datetime]]
-    """When each was created and done, the last one first."""
-    covered: timedelta
-    """How far back the chart goes. A sample may not cover the whole day."""
+    entries: Sequence[tuple[datetime, datetime]]  # when each was created and done, the last one first
+    covered: timedelta  # how far back the chart goes. A sample may not cover the whole day
     time: datetime
 
     @classmethod
@@ -164,13 +157,10 @@ class Flow:
 @dataclass(frozen=True, slots=True)
 class Overview:
     steps: Sequence[StepView]
-    pauses: Sequence[Pause] | None
-    """The current pauses, or None if the steps cannot be paused."""
-    required: Sequence[str]
-    """A line for each required step that this program does not declare."""
+    pauses: Sequence[Pause] | None  # the current pauses, or None if the steps cannot be paused
+    required: Sequence[str]  # a line for each required step that this program does not declare
     limits: Sequence[Use]
-    done: Number | None
-    """None, like `flow`, if finished tasks are not in the index."""
+    done: Number | None  # None, like `flow`, if finished tasks are not in the index
     flow: Flow | None
     blocked: Sequence[Blocked]
 

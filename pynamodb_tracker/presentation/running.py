@@ -15,8 +15,7 @@ from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
 
-MOST = 1000
-"""How many tasks in progress are read, at one read unit each, because the index does not have the worker."""
+MOST = 1000  # tasks in progress to read, at one read unit each, because the index lacks the worker
 
 _EXAMPLES = 50
 
@@ -28,10 +27,8 @@ class WorkerView:
     worker: str | None
     tasks: int = 0
     steps: Counter[State[Any]] = field(default_factory=Counter)
-    oldest: datetime | None = None
-    """When its first task was claimed."""
-    expires: datetime | None = None
-    """When the first valid lock expires."""
+    oldest: datetime | None = None  # when its first task was claimed
+    expires: datetime | None = None  # when the first valid lock expires
     expired: int = 0
     examples: list[tuple[State[Any], str, bool]] = field(default_factory=list)
     """The longest-running tasks, each with whether its lock has expired."""

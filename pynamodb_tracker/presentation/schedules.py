@@ -19,24 +19,20 @@ from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
 
-LATE_AFTER = timedelta(minutes=15)
-"""A task that has been due for longer is marked as late."""
+LATE_AFTER = timedelta(minutes=15)  # a task that has been due for longer is marked as late
 
-_DAYS = (*calendar.day_name[6:], *calendar.day_name)
-"""By their numbers in cron, where Sunday is 0 and 7."""
+_DAYS = (*calendar.day_name[6:], *calendar.day_name)  # by their numbers in cron, where Sunday is 0 and 7
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
     task: Task
     state: State[Any]
-    rule: str
-    """Its rule in words. `expression` is the rule as written."""
+    rule: str  # its rule in words. `expression` is the rule as written
     expression: str
     last_run: LastRun | None
     next: str
-    due_time: datetime | None
-    """When it may start, or None if it is running or ignored."""
+    due_time: datetime | None  # when it may start, or None if it is running or ignored
 
     @property
     def needs_look(self) -> bool:

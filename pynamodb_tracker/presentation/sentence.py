@@ -20,8 +20,7 @@ class Part:
     text: str
     kind: Literal["", "strong", "code"] = ""
     link: Link | None = None
-    time: datetime | None = None
-    """If set, the page and the terminal show it in the viewer's time zone."""
+    time: datetime | None = None  # if set, the page and the terminal show it in the viewer's time zone
 
 
 class Sentence(tuple[Part, ...]):

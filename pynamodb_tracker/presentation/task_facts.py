@@ -35,8 +35,7 @@ UNKNOWN = "unknown"
 
 GAVE_UP = "gave up"
 
-_LATE = timedelta(minutes=1)
-"""A task that has been due for longer is called late."""
+_LATE = timedelta(minutes=1)  # a task that has been due for longer is called late
 
 BRANCH = " (branch)"
 

@@ -28,8 +28,7 @@ from pynamodb_tracker.step.state import State, due_until, given_up, waiting_in
 from pynamodb_tracker.task.find_by import find_by_text
 from pynamodb_tracker.task.task import Task
 
-_MOST_SEARCHED = 10_000
-"""Tasks due later that are searched for given-up occurrences, at about 250 read units."""
+_MOST_SEARCHED = 10_000  # tasks due later that are searched for given-up occurrences, at about 250 read units
 
 _LABEL = 12
 

@@ -173,8 +173,7 @@ class Selection:
     ignored: bool = False
     ids: Sequence[str] | None = None
     """Tasks that a person named. Each is started once, and refused if another worker has it."""
-    members: list[Task] = field(default_factory=list)
-    """Ignored tasks that have to enter their groups again."""
+    members: list[Task] = field(default_factory=list)  # ignored tasks that have to enter their groups again
 
     @property
     def is_named(self) -> bool:
@@ -288,11 +287,9 @@ class WatchedBatch:
     report: Report = field(default_factory=Report)
     groups: ErrorGroups[str] = field(default_factory=ErrorGroups)
     running: set[str] = field(default_factory=set)
-    taken: int = 0
-    """Tasks that other workers claimed first."""
+    taken: int = 0  # tasks that other workers claimed first
     reopened: Sequence[str] = ()
-    pause: object = None
-    """The pause that kept the step's tasks from running."""
+    pause: object = None  # the pause that kept the step's tasks from running
     _began: float = field(default_factory=time.monotonic)
     _guard: threading.Lock = field(default_factory=threading.Lock)
 

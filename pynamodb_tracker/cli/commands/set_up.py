@@ -61,8 +61,8 @@ def size(
 ) -> None:
     """Calculate shards, write units, warm throughput, quota and dollars for a use case on an on-demand table.
 
-    This works offline, without a table or --app. The formulas follow AWS's documented limits, but we have not tried them on
-    AWS. The prices are from us-east-1, November 2024.
+    This works offline, without a table or --app. The formulas follow AWS's documented limits, but we have not tried
+    them on AWS. The prices are from us-east-1, November 2024.
     """
     load = Load(rate=rate, steps=steps, attempts=attempts, row_kb=row_kb, index_succeeded=not no_index_succeeded)
     found = size_for(load)

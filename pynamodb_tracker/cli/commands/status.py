@@ -10,7 +10,7 @@ from rich.text import Text
 from pynamodb_tracker import strict_json
 from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.command import location, use_cases
-from pynamodb_tracker.cli.tasks import held_back, waiting
+from pynamodb_tracker.cli.tasks import held_back
 from pynamodb_tracker.cli.terminal import COLOURS, console, say, write
 from pynamodb_tracker.presentation.children import MOST_CHECKED, Blocked, find_blocked
 from pynamodb_tracker.presentation.overview import Number, behind, control_of, limits_in_use, waiting_of
@@ -21,8 +21,7 @@ from pynamodb_tracker.step.signal import signals_in
 from pynamodb_tracker.step.state import State, counted
 from pynamodb_tracker.task.task import Task
 
-_WIDEST, _WIDEST_IN_PIPE = 60, 40
-"""The longest bar at a terminal with enough room, and elsewhere."""
+_WIDEST, _WIDEST_IN_PIPE = 60, 40  # the longest bar at a terminal with enough room, and elsewhere
 
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
@@ -52,7 +51,8 @@ def _build_document(models: Sequence[type[Task]]) -> dict[str, Any]:
         waits = _count_waits(model, counts)
         states = [
             {"step": state.step, "state": state.status or end_of(state.code), "code": state.code, "tasks": found.tasks}
-            | _waits_as_json(waits[state])
+            | ({"waiting": waits[state].tasks} if waits[state].tasks else {})
+            | ({"more_waiting": True} if waits[state].more else {})
             for state, found in counts.items()
             if found.tasks or state != model.cancelled
         ]
@@ -66,10 +66,6 @@ def _build_document(models: Sequence[type[Task]]) -> dict[str, Any]:
         facts = {**paused, **limits, **_find_lateness(model), **blocked}
         use_cases.append({"use_case": name, "tasks": total, **facts, "states": states})
     return {"table": models[0].Meta.table_name, "use_cases": use_cases}
-
-
-def _waits_as_json(waiting: Number) -> dict[str, Any]:
-    return ({"waiting": waiting.tasks} if waiting.tasks else {}) | ({"more_waiting": True} if waiting.more else {})
 
 
 def _count_waits(model: type[Task], counts: Mapping[State[Any], Any]) -> dict[State[Any], Number]:
@@ -109,7 +105,7 @@ def _build_lines(model: type[Task], on: Console) -> Iterator[Text]:
     steps, states = (max(len(each) for each in column) for column in zip(*names, strict=True))
     digits = len(f"{total:,}")
     numbers = _count_waits(model, counts)
-    waits = {state: waiting(number) for state, number in numbers.items()}
+    waits = {state: f" ({number} wait)" if number.tasks else "" for state, number in numbers.items()}
     longest = max(map(len, waits.values()))
     room = (on.width if on.is_terminal else 2 * _WIDEST_IN_PIPE) - steps - states - digits - longest - 6
     widest = max(min(room, _WIDEST if on.is_terminal else _WIDEST_IN_PIPE), 0)

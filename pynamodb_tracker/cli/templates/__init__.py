@@ -27,8 +27,7 @@ class _Index:
 
     name: str
     is_local: bool
-    keys: tuple[tuple[str, str], ...]
-    """Attribute names with their types, the hash key first."""
+    keys: tuple[tuple[str, str], ...]  # attribute names with their types, the hash key first
     projection: str
     included: tuple[str, ...]
 
@@ -59,8 +58,7 @@ _DESCRIBES = ("DescribeContinuousBackups", "DescribeTable", "DescribeTimeToLive"
 
 @dataclass(frozen=True, slots=True)
 class _Role:
-    description: str
-    """Never change it, or IAM replaces the policy."""
+    description: str  # never change it, or IAM replaces the policy
     statements: dict[str, tuple[str, ...]]
     """Actions by statement id. `States` applies to the indexes, all others to the table."""
 
