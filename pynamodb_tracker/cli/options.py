@@ -179,10 +179,7 @@ App = Annotated[
 UseCase = Annotated[
     str | None,
     typer.Option(
-        "--use-case",
-        metavar="NAME",
-        autocompletion=complete_use_cases,
-        help="The use case, if the table has several.",
+        "--use-case", metavar="NAME", autocompletion=complete_use_cases, help="The use case, if the table has several."
     ),
 ]
 Json = Annotated[bool, flag("--json", "Print JSON instead of text.")]

@@ -14,15 +14,7 @@ import typer
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.arguments import check_task_id, did_you_mean
-from pynamodb_tracker.cli.command import (
-    FOUND,
-    CannotRunError,
-    check_window,
-    ids_in,
-    is_step,
-    state_named,
-    step_named,
-)
+from pynamodb_tracker.cli.command import FOUND, CannotRunError, check_window, ids_in, is_step, state_named, step_named
 from pynamodb_tracker.cli.terminal import say, say_id, warn
 from pynamodb_tracker.exceptions import TaskNotFoundError, TrackerError
 from pynamodb_tracker.model.hydration import rows

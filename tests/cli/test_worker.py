@@ -291,7 +291,7 @@ def test_help_tells_the_defaults_of_a_worker() -> None:
     defaults = [declared[name].default for name in ("grace", "max_poll_interval")]
     assert defaults == [timedelta(seconds=30), timedelta(seconds=2)]
     said = run("worker", "--help", COLUMNS="300").out
-    assert [said.count("30s by default"), said.count("2s by default")] == [1, 1]
+    assert [said.count("Default: 30s."), said.count("Default: 2s.")] == [1, 1]
 
 
 # Where it cannot run.
