@@ -184,9 +184,9 @@ UseCase = Annotated[
 ]
 Json = Annotated[bool, flag("--json", "Print JSON instead of text.")]
 Since = Annotated[
-    datetime | None, value("TIME", "Only tasks in their state since this time or later: 30d, 12h, 2026-01-31.", moment)
+    datetime | None, value("TIME", "Only tasks that entered their state since then: 30d, 12h, 2026-01-31.", moment)
 ]
-Until = Annotated[datetime | None, value("TIME", "Only tasks in their state since before this time.", moment)]
+Until = Annotated[datetime | None, value("TIME", "Only tasks that entered their state before then.", moment)]
 MOST_LISTED = 50
 
 Limit = Annotated[int | None, value("N", f"Show at most this many tasks. Default: {MOST_LISTED}.", number)]

@@ -98,10 +98,8 @@ def find(
     name: opt.App,
     use_case_name: opt.UseCase = None,
     state: Annotated[str | None, opt.value("STEP.STATUS", "Only tasks in this state.")] = None,
-    since: Annotated[
-        datetime | None, opt.value("TIME", "Only tasks created at this time or later.", opt.moment)
-    ] = None,
-    until: Annotated[datetime | None, opt.value("TIME", "Only tasks created before this time.", opt.moment)] = None,
+    since: Annotated[datetime | None, opt.value("TIME", "Only tasks created since then.", opt.moment)] = None,
+    until: Annotated[datetime | None, opt.value("TIME", "Only tasks created before then.", opt.moment)] = None,
     newest: Annotated[bool, opt.flag("--newest", "Begin with the newest task.")] = False,
     limit: opt.Limit = None,
     everything: opt.All = False,
