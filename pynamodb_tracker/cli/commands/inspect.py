@@ -152,8 +152,8 @@ def errors(
     Errors that differ only in ids, times, durations and numbers form a group, which shows # for them and … for the
     task's own id. Codes such as HTTP 503 are kept. The example is the group's newest task.
 
-    A repeating task that gave up an occurrence is included until the next one is due. To find such tasks, this reads up
-    to 10,000 tasks that are due later.
+    A repeating task that gave up an occurrence is included until the next one is due. Up to 10,000 tasks that are due
+    later are searched for this.
 
     Exits with 1 if there are any.
     """
@@ -223,10 +223,10 @@ def stuck(
 ) -> None:
     """List tasks in progress with an expired lock, because their worker died or lost the lock.
 
-    You need not do anything: the step's next run takes them over, or ignores them after their last attempt. --all also
-    lists tasks with a valid lock. If their worker is dead, unlock --worker frees them.
+    The step's next run takes them over, or ignores them after their last attempt. --all also lists tasks with a valid
+    lock. If their worker is dead, unlock --worker frees them.
 
-    This also checks the first 20 waiting tasks, and lists them if an ignored task blocks them. Reopen or delete the
+    Waiting tasks are listed, too, if an ignored task blocks them and they are among the first 20. Reopen or delete the
     ignored task.
 
     Exits with 1 if a lock has expired or a task is blocked.

@@ -77,13 +77,13 @@ def create(
 ) -> None:
     """Create a task with attributes of its class, as in amount=4200 or data='{"a": 1}'.
 
-    It is pending at the first step, unless you name another state, as in state=ship.pending. --due or due_time makes it
-    due later. repeat="every 1h" or repeat="cron 0 2 * * * in Europe/Berlin" sets its rule. group=NAME adds it to a
-    group, which runs its tasks one at a time, in order.
+    It is pending at the first step, unless you add a state, as in state=ship.pending. --due or due_time makes it due
+    later. repeat="every 1h" or repeat="cron 0 2 * * * in Europe/Berlin" sets its rule. group=NAME adds it to a group,
+    which runs its tasks one at a time, in order.
 
-    Exits with 1 if the task exists. With --merge, an existing task runs again with the new attributes instead: after
-    its success if it is running, at once if it has succeeded, and after a reopen if it is ignored. If it is pending at
-    its first step, it keeps its attributes, and --due can make it due earlier. A cancelled task does not change.
+    Exits with 1 if the task exists. With --merge, it runs again with the new attributes instead: after its success if
+    it is running, at once if it has succeeded, and after a reopen if it is ignored. If it is pending at its first step,
+    it keeps its attributes, and --due can make it due earlier. A cancelled task does not change.
     """
     with use_case(name, use_case_name) as model:
         given = {"task_id": task_id} | ({} if due is None else {"due_time": due.isoformat()})
@@ -283,7 +283,7 @@ def cancel(
     A running task is refused unless you add --even-running. Its worker can then record nothing more, but its work
     outside the table continues until it notices. In a group, the next task starts in the meantime.
 
-    Exits with 1 if a task or one of its children was refused. The others are cancelled.
+    Exits with 1 if a task or a child was refused. The others are cancelled.
     """
     with use_case(name, use_case_name) as model:
         branch = None if go_to is None else step_named(model, go_to)

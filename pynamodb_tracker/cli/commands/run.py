@@ -71,11 +71,11 @@ def run(
 ) -> None:
     """Run the tasks of a step that you name, or all due ones, which are pending, failed or abandoned.
 
-    It calls the function bound to the step with @Order.ship.does, or the function that you name. If the first task id
-    looks like MODULE:FUNCTION, pass the ids on stdin, as in echo order:17 | pynamodb-tracker run ship -.
+    It calls the function bound to the step with @Order.ship.does, or the one that you name. If the first task id looks
+    like MODULE:FUNCTION, pass the ids on stdin, as in echo order:17 | pynamodb-tracker run ship -.
 
-    Each task is run once. If you neither name nor select tasks, tasks that become due in the meantime, such as the next
-    one in a group, are run, too. Ctrl-C starts no more tasks and waits for running ones. A second Ctrl-C does not wait.
+    Each task is run once. If you neither name nor select tasks, tasks that become due in the meantime are run, too.
+    Ctrl-C waits for running tasks, and a second Ctrl-C does not.
 
     Exits with 1 if a task failed, was ignored or was refused.
     """
@@ -118,7 +118,7 @@ def retry(
     With --reopen-ignored, ignored tasks of groups enter them again, in their order, and run here if they have their
     turn. The others stay pending and run later.
 
-    Each task is run once. Ctrl-C starts no more tasks and waits for running ones. A second Ctrl-C does not wait.
+    Each task is run once. Ctrl-C waits for running tasks, and a second Ctrl-C does not.
 
     Exits with 1 if a task failed again, was ignored or was refused.
     """

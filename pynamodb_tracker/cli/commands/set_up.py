@@ -110,9 +110,8 @@ def template(
 ) -> None:
     """Print a CloudFormation template of the table, with the indexes that its class declares.
 
-    This works offline. The table has deletion protection and point-in-time recovery. Parameters set your own
-    encryption key, a stream, warm throughput and limits. The policies for workers, readers, operators and schedulers
-    are a separate template.
+    This works offline. The table has deletion protection and point-in-time recovery. Parameters set your own encryption
+    key, a stream, warm throughput and limits. Policies are a separate template.
     """
     with command.exit_on_error():
         model = command.load_class(name)
@@ -149,8 +148,7 @@ def doctor(
     --rows also scans the whole table, strongly consistent, at one read unit per 4 KB. It finds damaged tasks, stuck
     groups, and tasks that wait for missing tasks, await undeclared signals, or ended without a requested run.
 
-    --before-index scans the table for rows that DynamoDB would refuse to update once a FindBy has its index. Run it
-    before you add the index to a table with tasks.
+    --before-index scans the table for rows that DynamoDB would refuse to update once a FindBy has its index.
 
     Exits with 0 if there is only advice, with 1 if something is wrong or dangerous, and with 2 if it cannot read the
     settings.
@@ -206,8 +204,8 @@ def demo(
 ) -> None:
     """Send orders through payment, shipping and delivery, while runs fail and workers die.
 
-    With --scene kill, worker processes are killed while they charge a card. Two of their orders are tracked by hand,
-    one with this library.
+    With --scene kill, worker processes are killed while they charge a card. Two orders are tracked by hand, one with
+    this library.
 
     By default, everything is in memory. --server starts dynoxide, an open-source DynamoDB that has to be on the PATH,
     and worker processes that really die. --web, which needs the extra "web", shows the orders in a browser until

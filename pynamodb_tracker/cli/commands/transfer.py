@@ -61,12 +61,11 @@ def load(
     group, a trace, and a repeat rule such as "cron 0 2 * * * in Europe/Berlin" or "every 1h". Empty CSV fields are
     ignored.
 
-    wait_for names a signal that the task waits for, and until limits the wait. An export writes awaited_signals and
-    due_time instead. signals contains signals that were sent already.
+    wait_for names a signal that the task waits for, and until limits the wait. In an export, these are awaited_signals
+    and due_time, and signals contains signals that were sent already.
 
-    A task keeps the state of its round: checkpoints, skipped_steps, missed_signals, postpone_count, first_failure and
-    cancelled. Finished parts are not repeated, and a cancelled task starts only when it is reopened. A task that was
-    exported in progress is created as pending. Groups keep the order of their lines.
+    A task keeps its round: checkpoints, skipped_steps, missed_signals, postpone_count, first_failure and cancelled. A
+    task that was exported in progress is created as pending. Groups keep the order of their lines.
 
     Exits with 1 if a line was bad. If a load was interrupted, run it again with --skip-existing.
     """
@@ -188,11 +187,11 @@ def export(
 ) -> None:
     """Write tasks to stdout as JSON lines with their id, state and attributes, for load or for other programs.
 
-    Attempts, errors, times and group orders are not exported. A loaded task has all its attempts again, and does not
+    Attempts, errors, times and group orders are not exported. A loaded task has all its attempts again, but does not
     repeat finished parts. A repeating task is due at its rule's next occurrence.
 
-    load refuses lines with blockers (how many tasks it waits for) or queued (a request to run again), which are for
-    other programs. Without a state, export reads the whole table.
+    load refuses lines with blockers (how many tasks it waits for) or queued (a request to run again). Without a state,
+    export reads the whole table.
     """
     number, damaged = 0, Damaged(own_too=True)
     with command.use_case(name, use_case_name) as model:

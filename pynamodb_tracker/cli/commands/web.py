@@ -27,8 +27,8 @@ def web(
 ) -> None:
     """Serve a web page about the tasks.
 
-    It prints an address with a new token. Anyone with the address can see the page, but only --actions lets people
-    change anything. Changes are logged on stderr, one line of JSON per task.
+    Anyone with the printed address can see the page, but only --actions lets people change anything. Changes are logged
+    on stderr, one line of JSON per task.
 
     Only this machine can reach the page. To give other people access, mount it in an app with encryption and a login,
     as the documentation shows.
