@@ -64,7 +64,7 @@ class _Command(TyperCommand):
     """A command whose help shows no Python types."""
 
     def get_params(self, ctx: Any) -> Any:
-        found = _without_types(super().get_params(ctx))
+        found = _hide_types(super().get_params(ctx))
         return sorted(found, key=lambda each: (each.name in _SHOWN_LAST) + 2 * (each.name == "help"))
 
     def collect_usage_pieces(self, _ctx: Any) -> list[str]:
@@ -88,10 +88,10 @@ class _Group(TyperGroup):
         sys.exit(code)
 
     def get_params(self, ctx: Any) -> Any:
-        return _without_types(super().get_params(ctx))
+        return _hide_types(super().get_params(ctx))
 
 
-def _without_types(parameters: list[Any]) -> list[Any]:
+def _hide_types(parameters: list[Any]) -> list[Any]:
     """Make help print no types for flags and arguments."""
     for each in parameters:
         if each.param_type_name == "argument":
@@ -101,7 +101,7 @@ def _without_types(parameters: list[Any]) -> list[Any]:
     return parameters
 
 
-def _help_of(docstring: str) -> str:
+def _format_help(docstring: str) -> str:
     """Return a docstring with one line per paragraph, which the terminal can wrap."""
     return "\n\n".join(" ".join(each.split()) for each in cleandoc(docstring).split("\n\n"))
 
@@ -139,4 +139,4 @@ def tracker(
 
 for _group, _commands in _COMMANDS.items():
     for _name, _command in _commands.items():
-        app.command(_name, rich_help_panel=_group, cls=_Command, help=_help_of(_command.__doc__ or ""))(_command)
+        app.command(_name, rich_help_panel=_group, cls=_Command, help=_format_help(_command.__doc__ or ""))(_command)

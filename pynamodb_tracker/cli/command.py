@@ -109,7 +109,7 @@ def location(model: type[Task]) -> str:
 
 def load_class(name: str) -> type[Task]:
     """Import `module:Class`, as with `python -m`. Raise CannotRunError unless it is a table or a use case."""
-    found = _load(name, f"a task class: write module:Class{_suggestion(name)}", _is_task_class)
+    found = _load(name, f"a task class: write module:Class{_suggest(name)}", _is_task_class)
     if not (isinstance(found, type) and issubclass(found, Task)):
         raise CannotRunError(f"{name} is not a task class: name a class derived from Task, the table or a use case")
     if not found.tracker.has_table:
@@ -144,7 +144,7 @@ def _load(name: str, expected: str, is_known: Callable[[object], bool]) -> Any:
     module_name, colon, own_name = name.partition(":")
     if not (colon and own_name and _is_module_name(module_name)):
         raise CannotRunError(f"{name!r} does not name {expected}")
-    module = _imported(module_name)
+    module = _import(module_name)
     found = getattr(module, own_name, None)
     if found is None:
         known = [key for key, value in vars(module).items() if is_known(value) and not key.startswith("_")]
@@ -194,7 +194,7 @@ def _is_module_name(name: str) -> bool:
     return all(part.isidentifier() for part in name.split(".")) and not name.endswith(".py")
 
 
-def _suggestion(name: str) -> str:
+def _suggest(name: str) -> str:
     """Return the likely name for a file path, or for a class after a dot."""
     path, _, class_name = name.partition(":")
     parts = path.removesuffix(".py").replace("\\", "/").replace("/", ".").strip(".").split(".")
@@ -208,7 +208,7 @@ def _is_task_class(value: object) -> bool:
     return isinstance(value, type) and issubclass(value, Task) and value.tracker.has_table
 
 
-def _imported(name: str) -> ModuleType:
+def _import(name: str) -> ModuleType:
     here = str(Path.cwd())
     if not {"", here} & set(sys.path):
         sys.path.insert(0, here)
@@ -289,7 +289,7 @@ def known_use_cases(app: str, name: str | None) -> list[type[Task]]:
 
 def step_named(model: type[Task], name: str) -> BoundStep[Any]:
     """Return a step by its name, `ship`, `order.ship` or `Order.ship`."""
-    known, name = {step.name: step for step in steps_of(model)}, _without_use_case(model, name)
+    known, name = {step.name: step for step in steps_of(model)}, _strip_use_case(model, name)
     if name not in known:
         hint = did_you_mean(name, known) or f". Its steps are {', '.join(known)}"
         raise CannotRunError(f"{model.__name__} has no step {name!r}{hint}")
@@ -297,10 +297,10 @@ def step_named(model: type[Task], name: str) -> BoundStep[Any]:
 
 
 def is_step(model: type[Task], name: str) -> bool:
-    return _without_use_case(model, name) in {step.name for step in steps_of(model)}
+    return _strip_use_case(model, name) in {step.name for step in steps_of(model)}
 
 
-def _without_use_case(model: type[Task], name: str) -> str:
+def _strip_use_case(model: type[Task], name: str) -> str:
     use_case_name, _, step = name.rpartition(".")
     return step if use_case_name in (model.tracker.use_case.name, model.__name__) else name
 

@@ -47,7 +47,7 @@ def _parser(read: Callable[[str], T]) -> Callable[[str], T]:
 length, duration, json_value = _parser(times.length), _parser(times.duration), _parser(exact_json.read)
 
 
-def _local(read: Callable[[str, None], datetime]) -> Callable[[str], datetime]:
+def _local_parser(read: Callable[[str, None], datetime]) -> Callable[[str], datetime]:
     """Return a parser of a time in this machine's zone. It prints what the time means if that depends on the zone."""
 
     @_parser
@@ -60,7 +60,11 @@ def _local(read: Callable[[str, None], datetime]) -> Callable[[str], datetime]:
     return parse
 
 
-moment, later, _end_of_pause = _local(times.moment), _local(times.later), _local(times.end_of_pause)
+moment, later, _end_of_pause = (
+    _local_parser(times.moment),
+    _local_parser(times.later),
+    _local_parser(times.end_of_pause),
+)
 
 
 @_parser
@@ -131,7 +135,7 @@ def argument(metavar: str, text: str, complete: Callable[..., list[str]] | None 
 
 def _completion(names_in: Callable[[type[Task]], Iterable[str]]) -> Callable[[typer.Context, str], list[str]]:
     def complete(ctx: typer.Context, incomplete: str) -> list[str]:
-        names = dict.fromkeys(name for model in _selected(ctx) for name in names_in(model))
+        names = dict.fromkeys(name for model in _find_selected(ctx) for name in names_in(model))
         return [name for name in names if name.startswith(incomplete)]
 
     return complete
@@ -143,7 +147,7 @@ complete_states = _completion(lambda model: [f"{step.name}.{each}" for step in s
 complete_signals = _completion(lambda model: [each.stored_name for each in signals_in(model)])
 
 
-def _selected(ctx: typer.Context) -> Iterator[type[Task]]:
+def _find_selected(ctx: typer.Context) -> Iterator[type[Task]]:
     """Yield the selected use cases, or none if the class cannot be imported."""
     given: dict[str, Any] = ctx.params
     app = given.get("name") or os.environ.get("PYNAMODB_TRACKER_APP")

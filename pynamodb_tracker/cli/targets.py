@@ -95,9 +95,9 @@ class Asked:
             if states[0].status not in statuses:
                 raise typer.BadParameter(f"nothing changes for tasks that are {name}", param_hint="TASK")
         check_window(self.since, self.until)
-        return step_named(model, states[0].step), islice(self._ids(states), self.limit)
+        return step_named(model, states[0].step), islice(self._find_ids(states), self.limit)
 
-    def _ids(self, states: Sequence[State[Any]]) -> Iterator[str]:
+    def _find_ids(self, states: Sequence[State[Any]]) -> Iterator[str]:
         until = min(filter(None, (self.until, clock.now())))
         for state in states:
             what, cursor = Filter(state, self.since, until, self.error_contains or ""), None

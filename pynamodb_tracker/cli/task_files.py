@@ -154,10 +154,10 @@ class LineReader:
     def check_columns(self, source: File) -> None:
         if source.form is not Format.CSV or source.is_empty:
             return
-        known = self._known()
+        known = self._known_names()
         for column in source.columns:
             if column not in known:
-                raise CannotRunError(f"{source.name}:1: {self._unknown(column)}")
+                raise CannotRunError(f"{source.name}:1: {self._describe_unknown(column)}")
             if source.columns.count(column) > 1:
                 raise CannotRunError(f"{source.name}:1: the column {column!r} appears twice")
         if "task_id" not in source.columns:
@@ -202,15 +202,15 @@ class LineReader:
             raise ValueError(_NOT_LOADED[key])
         attribute = self.model.tracker.own_attributes.get(key)
         if attribute is None:
-            raise CannotRunError(self._unknown(key))
+            raise CannotRunError(self._describe_unknown(key))
         return from_text(attribute, value) if self.form is Format.CSV else from_json(attribute, value)
 
-    def _known(self) -> list[str]:
+    def _known_names(self) -> list[str]:
         names = ("task_id", "state", "due_time", "group", "repeat", "trace", "urgent", "awaited_signals", "signals")
         return [*names, *_OF_CREATE, *OF_ROUND, *self.model.tracker.own_attributes]
 
-    def _unknown(self, key: str) -> str:
-        hint = did_you_mean(key, self._known()) or f". It has {', '.join(self._known())}"
+    def _describe_unknown(self, key: str) -> str:
+        hint = did_you_mean(key, self._known_names()) or f". It has {', '.join(self._known_names())}"
         return f"{self.model.__name__} has no attribute {key!r}{hint}"
 
 
@@ -379,14 +379,14 @@ def _to_stored(kind: str, value: Any) -> Any:
         case kinds.STRING_SET | kinds.NUMBER_SET | kinds.BINARY_SET, list():
             return [_to_stored(kind[0], each) for each in value]
         case kinds.LIST, list():
-            return [_nested(each) for each in value]
+            return [_to_nested(each) for each in value]
         case kinds.MAP, dict():
-            return {name: _nested(each) for name, each in value.items()}
+            return {name: _to_nested(each) for name, each in value.items()}
         case _:
             raise ValueError(f"{exact_json.with_floats(value)!r} is not {_NOUNS[kind]}")
 
 
-def _nested(value: Any) -> dict[str, Any]:
+def _to_nested(value: Any) -> dict[str, Any]:
     """Return the stored form of a value in a list or a map."""
     if value is None:
         return {kinds.NULL: True}

@@ -120,7 +120,7 @@ def _send(model: type[TaskRow], counts: _Counts, hour: datetime, numbers: Counte
     added = ", ".join(f"#n{at} :n{at}" for at, _ in names)
     request = {
         "TableName": counts.table.table_name,
-        "Key": _key(model, hour),
+        "Key": _hour_key(model, hour),
         "UpdateExpression": f"SET #mark = :mark, expire_time = :expires ADD {added}",
         "ExpressionAttributeNames": {"#mark": GROUP_OF} | {f"#n{at}": name for at, name in names},
         "ExpressionAttributeValues": {
@@ -139,7 +139,7 @@ def _send(model: type[TaskRow], counts: _Counts, hour: datetime, numbers: Counte
         log.warning(text, model.__name__, error, extra=log_fields(model.tracker.use_case.name))
 
 
-def _key(model: type[TaskRow], hour: datetime) -> Item:
+def _hour_key(model: type[TaskRow], hour: datetime) -> Item:
     name = model.tracker.use_case.name
     return item_key(f"{name}#flow", f"#flow#{hour:%Y%m%d%H}")
 
@@ -153,7 +153,7 @@ class Hour:
 def keys_of(model: type[TaskRow], now: datetime) -> list[Item]:
     """Return the keys for 24 hours, oldest first."""
     last = now.replace(minute=0, second=0, microsecond=0)
-    return [_key(model, last - _HOUR * at) for at in reversed(range(_HOURS))]
+    return [_hour_key(model, last - _HOUR * at) for at in reversed(range(_HOURS))]
 
 
 def hours_in(model: type[TaskRow], now: datetime, found: Mapping[RowKey, Item]) -> Sequence[Hour]:

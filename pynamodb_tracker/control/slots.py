@@ -137,7 +137,7 @@ class LimitSlots:
             return slot
         with self._looking:
             slot = self._use_idle(limit, user)
-            return self._take_free(limit, user) if slot is None and (looks_now or self._may_look(limit)) else slot
+            return self._take_free(limit, user) if slot is None and (looks_now or self._can_look(limit)) else slot
 
     def take_within(self, limit: ConcurrencyLimit, user: str, wait: timedelta) -> Slot | None:
         waiter, end = _Waiter(), min(clock.now() + wait, deadline() or clock.NEVER)
@@ -152,9 +152,9 @@ class LimitSlots:
     def may_have(self, limit: ConcurrencyLimit) -> bool:
         """Return whether trying to take a slot could succeed. This sends no request."""
         with self._guard:
-            return self._find_idle(limit) is not None or self._may_look(limit)
+            return self._find_idle(limit) is not None or self._can_look(limit)
 
-    def _may_look(self, limit: ConcurrencyLimit) -> bool:
+    def _can_look(self, limit: ConcurrencyLimit) -> bool:
         now = clock.now()  # setting the clock back does not lengthen the wait
         is_too_early = now < self.next_look <= now + 4 * LOOK_EVERY
         return not is_too_early and any(number not in self._mine for number in range(limit.slots))
@@ -340,7 +340,7 @@ class _Keeper:
             return bool(self._kept)
 
 
-def _new_keepers() -> tuple[_Keeper, ...]:
+def _build_keepers() -> tuple[_Keeper, ...]:
     return (
         _Keeper("pynamodb_tracker renews slots", renew_due),
         _Keeper("pynamodb_tracker returns slots", _give_back_idle),
@@ -349,14 +349,14 @@ def _new_keepers() -> tuple[_Keeper, ...]:
 
 _known: WeakKeyDictionary[Table, dict[str, LimitSlots]] = WeakKeyDictionary()
 _guard = threading.Lock()
-_keepers = _new_keepers()
+_keepers = _build_keepers()
 
 
 @in_forked_process
 def _forget() -> None:
     """Start without slots in a forked process, which lacks its parent's slots and threads."""
     global _guard, _keepers
-    _guard, _keepers = threading.Lock(), _new_keepers()
+    _guard, _keepers = threading.Lock(), _build_keepers()
     _known.clear()
 
 

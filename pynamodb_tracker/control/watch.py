@@ -91,7 +91,7 @@ def _forget() -> None:
     _known.clear()
 
 
-def _known_of(model: type[TaskRow]) -> _Known:
+def _find_known(model: type[TaskRow]) -> _Known:
     table = model.tracker.connection()
     with _guard:
         known = _known.get(model)
@@ -110,13 +110,13 @@ def lead_to_required(journal: Journal[Any]) -> None:
     if codes.branch or "target" in journal.additions:
         return
     between = range(codes.pending, codes.succeeded)
-    required = _known_of(type(journal.claim.task)).required
+    required = _find_known(type(journal.claim.task)).required
     journal.next_code = next((number for number in required if number in between), codes.succeeded)
 
 
 def pause_of(model: type[TaskRow], number: int) -> Pause | None:
     """Return a step's current pause. Raise DefinitionError if tasks are stored with other step numbers."""
-    known = _known_of(model)
+    known = _find_known(model)
     if known.mistake:
         raise DefinitionError(known.mistake)
     pause = (known.pauses or {}).get(number)

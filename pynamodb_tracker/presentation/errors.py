@@ -74,11 +74,11 @@ def error_pattern(error: str, task_id: str) -> str:
     if words := " ".join(task_id.split()):  # an error is on one line
         error = _hide_id(error, words)
     kind, colon, message = error.partition(": ")  # a class name may have digits
-    return kind + colon + _without_varying(message)
+    return kind + colon + _hide_varying(message)
 
 
 @lru_cache(4096)
-def _without_varying(message: str) -> str:
+def _hide_varying(message: str) -> str:
     return _VARIES.sub(lambda found: found["kept"] or "#", message)
 
 

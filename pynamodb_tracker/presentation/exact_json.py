@@ -15,7 +15,7 @@ TOO_DEEP = "its JSON is nested deeper than Python can walk"
 
 def loads(text: str, **options: Any) -> Any:
     """Parse JSON. A number that a float would change becomes a Decimal."""
-    return json.loads(text, parse_float=_number, **options)
+    return json.loads(text, parse_float=_parse_number, **options)
 
 
 def read(text: str) -> Any:
@@ -67,6 +67,6 @@ def is_text_of(attribute: Attribute[Any]) -> bool:
     return (kind.serialize, kind.deserialize) == (JSONAttribute.serialize, JSONAttribute.deserialize)
 
 
-def _number(text: str) -> float | Decimal:
+def _parse_number(text: str) -> float | Decimal:
     number = float(text)
     return number if repr(number) == text else Decimal(text)

@@ -261,7 +261,7 @@ def _group_errors(state: State[Any], entries: Sequence[Item]) -> list[ErrorGroup
     return groups.sorted()
 
 
-def _time(time: datetime) -> Part:
+def _time_part(time: datetime) -> Part:
     return Part(clock.in_words(time), time=time)
 
 
@@ -287,7 +287,7 @@ def _find_failures(found: Glance, step: StepGlance, row: StepRow) -> tuple[list[
         )
         last = f"{' or earlier' if more else ''}, the last one {span(found.now - group.newest)} ago"
         detail = joined(
-            sentence("since ", _time(first), last),
+            sentence("since ", _time_part(first), last),
             f"{rate:.0%} of the attempts at {of.name} failed in 24 hours" if rate else None,
         )
         text = max(group.error.replace("…", "#").split("#"), key=len).strip()
@@ -321,7 +321,7 @@ def _find_idle_step(step: StepGlance, row: StepRow) -> list[Need]:
     hour = None if passing is None else passing.last_success
     is_new = passing is not None and passing.failure_rate is not None and not hour
     detail = joined(
-        sentence("nothing succeeded since ", _time(hour)) if hour else None,
+        sentence("nothing succeeded since ", _time_part(hour)) if hour else None,
         "no success was counted in 24 hours" if is_new else None,
         f"the first lock expired {span(row.first_expired)} ago" if row.first_expired else None,
         f"the first has been due for {span(row.oldest or row.failed_for or late)}" if number.tasks else None,
@@ -384,7 +384,7 @@ def _find_pause(row: StepRow) -> list[Need]:
     pause, of = row.pause, row.step
     if pause is None:
         return []
-    until = sentence(" is paused until ", _time(pause.until) if pause.until else "it is resumed")
+    until = sentence(" is paused until ", _time_part(pause.until) if pause.until else "it is resumed")
     title = sentence(tasks_link(of.pending), until, f": “{pause.reason}”")
     detail = joined(
         f"by {pause.by}, {span(clock.now() - pause.time)} ago",
@@ -486,7 +486,7 @@ def _find_bad_schedules(schedules: Sequence[Schedule]) -> Iterator[Need]:
         if each.needs_look:
             both = " and" if each.overdue else ""
             title = sentence(title, f"{both} failed: ", Part(task.last_error or NO_ERROR, "code"))
-        rounds = sentence(f"last {last.outcome} at ", _time(last.ended)) if last else "never ran"
+        rounds = sentence(f"last {last.outcome} at ", _time_part(last.ended)) if last else "never ran"
         actions = [
             Action("Open", Link(model, "task", {"id": task.task_id}), ("create", task.task_id, "--merge")),
             Action("Schedules", Link(model, "schedules"), ("schedules",)),

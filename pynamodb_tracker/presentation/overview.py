@@ -90,7 +90,7 @@ class StepView:
     @property
     def expired(self) -> str:
         """How many locks have expired, and when the first did."""
-        return _expired(Number(len(self.left), self.is_cut), self.abandoned)
+        return _describe_expired(Number(len(self.left), self.is_cut), self.abandoned)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,10 +200,10 @@ class Overview:
     @property
     def expired(self) -> str:
         numbers = (Number(len(step.left), step.is_cut) for step in self.steps)
-        return _expired(sum(numbers, Number(0)), self.abandoned)
+        return _describe_expired(sum(numbers, Number(0)), self.abandoned)
 
 
-def _expired(number: Number, since: timedelta | None) -> str:
+def _describe_expired(number: Number, since: timedelta | None) -> str:
     if since is None:
         return f"no lock of the first {_MOST_ROWS[-1]} has expired" if number.more else ""
     first = f"{span(since)} ago"

@@ -131,17 +131,17 @@ def task_as_json(task: Task, *, with_data: bool = False) -> dict[str, Any]:
     unread = damages_of(task)
     attributes = attributes_of(task, unread, with_data=with_data)
     own = {"last_error": task.last_error, **relations_as_json(task)}
-    found = {**summary_as_json(task), **_with_times(own), "attributes": attributes}
+    found = {**summary_as_json(task), **_stamp_times(own), "attributes": attributes}
     return found | ({"unread": {name: one_line(error) for name, error in unread.items()}} if unread else {})
 
 
 def summary_as_json(task: Task) -> dict[str, Any]:
     names = ("attempt", "fence", "create_time", "update_time", "due_time", "worker", "lock_expire_time", "expire_time")
     own = {name: getattr(task, name) for name in names}
-    return {"task_id": task.task_id, "state": name_of(task.state), **_with_times(own)}
+    return {"task_id": task.task_id, "state": name_of(task.state), **_stamp_times(own)}
 
 
-def _with_times(values: Mapping[str, Any]) -> dict[str, Any]:
+def _stamp_times(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: stamp(value) if isinstance(value, datetime) else value for name, value in values.items()}
 
 
@@ -164,7 +164,7 @@ def relations_as_json(task: Task) -> dict[str, Any]:
     if (occurrence := found["occurrence"]) is not None:
         found["occurrence"] = occurrence.isoformat()  # on the wall clock of the rule
     for name in ("creator", "parent"):
-        if (other := _referred(task, name)) is not None:
+        if (other := _read_reference(task, name)) is not None:
             found[name] = {"use_case": other.use_case, "task_id": other.task_id}
     return {name: value for name, value in found.items() if value is not None}
 
@@ -200,7 +200,7 @@ def round_of_task(task: Task) -> dict[str, Any]:
         return {}
     names = {str(codes.pending): codes.step for codes in task.tracker.steps}
     once: dict[str, dict[str, Any]] = {}
-    for (number, part), text in _done_parts(task).items():
+    for (number, part), text in _read_done_parts(task).items():
         if number in names:
             once.setdefault(names[number], {})[part] = exact_json.loads(text)
     found = {"checkpoints": once, "skipped_steps": skipped_steps(task), "postpone_count": task.postpone_count}
@@ -225,9 +225,9 @@ def relations_in_words(task: Task) -> Iterator[tuple[str, str]]:
             yield "asked again", f"due {moment(again.due_time)}, after this run{with_what}"
         if again.repeat is not None:
             yield "new rule", f"{again.repeat}, after this run"
-    yield from _of_round_in_words(task)
+    yield from _round_in_words(task)
     for label, name in (("created by", "creator"), ("child of", "parent")):
-        if (other := _referred(task, name)) is not None:
+        if (other := _read_reference(task, name)) is not None:
             yield label, f"{other.use_case} {other.task_id}"
     for step, each in recent_ends(task):
         took = took_in_words(each.end - each.start)
@@ -236,7 +236,7 @@ def relations_in_words(task: Task) -> Iterator[tuple[str, str]]:
         yield "trace", f"{name}: {text}"
 
 
-def _of_round_in_words(task: Task) -> Iterator[tuple[str, str]]:
+def _round_in_words(task: Task) -> Iterator[tuple[str, str]]:
     if (record := task.cancelled) is not None:
         why = f": {record.reason}" if record.reason else ""
         step = task.tracker.step_named_by(record.step)
@@ -290,10 +290,10 @@ def parts_done(task: Task) -> list[str]:
         for codes in task.tracker.steps
         if task.status in (codes.pending, codes.in_progress, codes.failed, codes.ignored)
     }
-    return [part for number, part in _done_parts(task) if number in at]
+    return [part for number, part in _read_done_parts(task) if number in at]
 
 
-def _done_parts(task: Task) -> Mapping[tuple[str, str], str]:
+def _read_done_parts(task: Task) -> Mapping[tuple[str, str], str]:
     return DoneParts.read(task.checkpoints, round_of(task)).results
 
 
@@ -325,7 +325,7 @@ def asked_again(task: Task) -> dict[str, Any] | None:
     return {**due, "attributes": attributes, **rule, **trace}
 
 
-def _referred(task: Task, name: str) -> Reference | None:
+def _read_reference(task: Task, name: str) -> Reference | None:
     text = getattr(task, name)
     try:
         return None if text is None else parse(text)

@@ -44,10 +44,10 @@ def moment(text: str, zone: tzinfo | None = UTC) -> datetime:
             return clock.now() - duration(text)
         except OverflowError:
             raise ValueError(f"{text!r} ago is too far in the past") from None
-    return _time(text, "how long ago", zone)
+    return _parse_time(text, "how long ago", zone)
 
 
-def _time(text: str, otherwise: str, zone: tzinfo | None, *, is_later: bool = False) -> datetime:
+def _parse_time(text: str, otherwise: str, zone: tzinfo | None, *, is_later: bool = False) -> datetime:
     today = clock.now().astimezone(zone).replace(tzinfo=zone)
 
     def at(days: int, hours: int = 0, minutes: int = 0) -> datetime:
@@ -74,7 +74,7 @@ def _time(text: str, otherwise: str, zone: tzinfo | None, *, is_later: bool = Fa
 def later(text: str, zone: tzinfo | None = UTC) -> datetime:
     """Parse a duration from now, a future time of day in `zone`, or a time, like `moment`."""
     if not _DURATION.fullmatch(text):
-        return _time(text, "how long from now", zone, is_later=True)
+        return _parse_time(text, "how long from now", zone, is_later=True)
     try:
         return clock.now() + duration(text)
     except OverflowError:

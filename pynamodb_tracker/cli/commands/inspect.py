@@ -349,29 +349,29 @@ def _list_facts(task: Task, family: Family | None, options: Sequence[str]) -> It
     )
     step = getattr(type(task), state.step, None) if state.step else None
     if step is not None and not task.tracker.ends_at(state.code):
-        yield _line("attempt", f"{task.attempt} of {step.max_attempts}")
+        yield _build_line("attempt", f"{task.attempt} of {step.max_attempts}")
     paused = [("paused", escaped(str(pause))) for pause in pauses_at(task)]
     blocked_by = family.blocked_by if family else None
-    yield _line("next", escaped(facts.what_comes_next(task, step, blocked_by, paused=bool(paused))))
+    yield _build_line("next", escaped(facts.what_comes_next(task, step, blocked_by, paused=bool(paused))))
     for label, line in (*paused, *_suggest_commands(task, step, options)):
-        yield _line(label, line)
-    yield _line("created", _time(task.create_time))
-    yield _line("in its state", _time(task.update_time))
+        yield _build_line(label, line)
+    yield _build_line("created", _format_time(task.create_time))
+    yield _build_line("in its state", _format_time(task.update_time))
     if state.status in {Status.PENDING, Status.FAILED} and task.due_time != clock.NEVER:
-        yield _line("due", _time(task.due_time))
+        yield _build_line("due", _format_time(task.due_time))
     if state.status is Status.IN_PROGRESS:
-        yield _line("lock expires", _time(task.lock_expire_time))
+        yield _build_line("lock expires", _format_time(task.lock_expire_time))
     for label, text in (*facts.relations_in_words(task), *facts.signals_in_words(task)):
-        yield _line(label, escaped(text))
+        yield _build_line(label, escaped(text))
     for child in family.children if family else ():
-        yield _line("waits for", escaped(str(child)))
+        yield _build_line("waits for", escaped(str(child)))
     if family and family.children and family.unlisted:
-        yield _line("waits for", f"{count(family.unlisted)} more")
+        yield _build_line("waits for", f"{count(family.unlisted)} more")
     if task.worker:
         label = "held by" if state.status is Status.IN_PROGRESS else "last worker"
-        yield _line(label, f"{escaped(task.worker)}, claim {task.fence} of this task")
+        yield _build_line(label, f"{escaped(task.worker)}, claim {task.fence} of this task")
     if task.expire_time is not None:
-        yield _line("kept until", _time(task.expire_time))
+        yield _build_line("kept until", _format_time(task.expire_time))
 
 
 def _suggest_commands(task: Task, step: BoundStep[Any] | None, options: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -390,11 +390,11 @@ def _write_command(verb: str, task_id: str, options: Sequence[str]) -> str:
     return f"pynamodb-tracker {' '.join(map(terminal.quoted, words))}"
 
 
-def _time(time: datetime | None) -> str:
+def _format_time(time: datetime | None) -> str:
     return "?" if time is None else moment(time)  # None: it cannot be read
 
 
-def _line(label: str, text: str) -> Text:
+def _build_line(label: str, text: str) -> Text:
     return Text.assemble((f"  {escaped(label):{_LABEL}}", "dim"), "  ", text)
 
 
@@ -403,13 +403,13 @@ def _list_attributes(found: Mapping[str, Any]) -> Iterator[Text]:
     if found["attributes"] or unread:
         yield Text()
     for name, why in unread.items():
-        yield Text.assemble(_line(name, ""), (f"cannot be read: {escaped(why)}", "red"))
+        yield Text.assemble(_build_line(name, ""), (f"cannot be read: {escaped(why)}", "red"))
     for name, value in found["attributes"].items():
         if isinstance(value, dict | list):
             first, *more = map(escaped, exact_json.dumps(value, indent=2, ensure_ascii=False).split("\n"))
-            yield _line(name, "\n".join([first, *(" " * (_LABEL + 4) + line for line in more)]))
+            yield _build_line(name, "\n".join([first, *(" " * (_LABEL + 4) + line for line in more)]))
         else:
-            yield _line(name, escaped(value if isinstance(value, str) else exact_json.dumps(value)))
+            yield _build_line(name, escaped(value if isinstance(value, str) else exact_json.dumps(value)))
 
 
 def _list_failures(task: Task) -> Iterator[Text]:
@@ -419,7 +419,7 @@ def _list_failures(task: Task) -> Iterator[Text]:
         times = f", {failure.count} times until" if failure.count > 1 else ":"
         by = f", by {escaped(failure.worker)}" if failure.worker else ""
         yield Text()
-        yield Text.assemble((f"{escaped(failure.step)}{attempt}", "bold"), f"{times} {_time(failure.time)}{by}")
+        yield Text.assemble((f"{escaped(failure.step)}{attempt}", "bold"), f"{times} {_format_time(failure.time)}{by}")
         is_again = failure.traceback and failure.traceback == shown
         for line in ["the same traceback"] if is_again else failure.traceback.splitlines():
             yield Text(f"  {escaped(line)}", "dim")

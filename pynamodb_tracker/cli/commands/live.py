@@ -82,15 +82,15 @@ def _print_now(found: Now, app: str, on: Console) -> None:
         tasks = f"{did.tasks:,} at " if did.tasks > 1 else ""
         reason = f": {did.reason}" if did.reason else ""
         text = f"{did.by} {did.did} {tasks}{model.__name__} {did.about}{reason}"
-        say(f"{_local(did.time)}  {escaped(text)}")
+        say(f"{_format_local(did.time)}  {escaped(text)}")
 
 
 def _render(words: Sentence, style: str) -> Text:
-    parts = [(escaped(part.text if part.time is None else _local(part.time)), part.kind) for part in words]
+    parts = [(escaped(part.text if part.time is None else _format_local(part.time)), part.kind) for part in words]
     return Text.assemble(*((text, "bold" if kind == "strong" else "") for text, kind in parts), style=style)
 
 
-def _local(time: datetime) -> str:
+def _format_local(time: datetime) -> str:
     here = time.astimezone()
     return f"{here:%H:%M}" if clock.now().astimezone().date() == here.date() else f"{here:%Y-%m-%d %H:%M}"
 

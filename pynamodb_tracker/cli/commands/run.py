@@ -193,7 +193,7 @@ class Selection:
         """Return an upper bound, which includes tasks that are not due yet."""
         if self.ids is not None:
             return len(self.ids)
-        number = self._count([*self._waiting, *([self.step.ignored] if self.ignored else [])], self.limit)
+        number = self._count([*self._states, *([self.step.ignored] if self.ignored else [])], self.limit)
         return number if self.limit is None else min(number, self.limit)
 
     def _count(self, states: Iterable[State[Any]], most: int | None = None) -> int:
@@ -223,7 +223,7 @@ class Selection:
         if self.since is not None and self.since >= before:
             return
         found = self.step.ignored.query(since=self.since, until=min(self.until or before, before), with_data=False)
-        for task in self._matching(found):
+        for task in self._filter(found):
             if task.group:
                 self.members.append(task)
             else:
@@ -232,8 +232,9 @@ class Selection:
     def why_empty(self) -> str:
         if self.is_named:
             return f"nothing to run at {self.step.name}: stdin has no task ids"
-        number = None if self.error_contains else self._count(self._waiting)
-        return f"nothing to run at {self.step.name}: {self._not_due(number, self.until) or 'no matching task is due'}"
+        number = None if self.error_contains else self._count(self._states)
+        why = self._describe_not_due(number, self.until) or "no matching task is due"
+        return f"nothing to run at {self.step.name}: {why}"
 
     def skipped(self, began: datetime, expected: int | None, done: int) -> str:
         """Return how many failed tasks were not due, or an empty text.
@@ -242,25 +243,25 @@ class Selection:
         """
         if not self.only or self.limit is not None or (self.since is not None and self.since >= began):
             return ""
-        return self._not_due(None if expected is None else expected - done, min(self.until or began, began))
+        return self._describe_not_due(None if expected is None else expected - done, min(self.until or began, began))
 
-    def _not_due(self, number: int | None, until: datetime | None) -> str:
+    def _describe_not_due(self, number: int | None, until: datetime | None) -> str:
         """Return how many tasks are not due yet, counted if `number` is None, and when the first will be."""
         if number is not None and number <= 0:
             return ""
         window: dict[str, Any] = {"since": self.since, "until": until, "limit": None if self.error_contains else 1}
-        found = (state.query(**window, with_data=False) for state in self._waiting)
-        due: list[datetime] = [task.due_time for tasks in found for task in self._matching(tasks)]
+        found = (state.query(**window, with_data=False) for state in self._states)
+        due: list[datetime] = [task.due_time for tasks in found for task in self._filter(tasks)]
         number = len(due) if number is None else number
         when = f" (the first one {between(min(due))})" if due else ""
         such = f" with {self.error_contains!r} in the error" if self.error_contains else ""
         return f"{count(number)}{such} not due yet{when}: reopen makes failed tasks due at once" if number else ""
 
     @property
-    def _waiting(self) -> tuple[State[Any], ...]:
+    def _states(self) -> tuple[State[Any], ...]:
         return self.only or (self.step.pending, self.step.failed)
 
-    def _matching(self, tasks: Iterable[Task]) -> Iterator[Task]:
+    def _filter(self, tasks: Iterable[Task]) -> Iterator[Task]:
         like = (self.error_contains or "").casefold()
         return (task for task in tasks if like in (task.last_error or "").casefold())
 
@@ -367,18 +368,21 @@ class WatchedBatch:
 
     @property
     def done(self) -> int:
-        return sum(self._counted().values()) + self.number("refused")
+        return sum(self._count_outcomes().values()) + self.number("refused")
 
-    def _counted(self) -> dict[str, int]:
+    def _count_outcomes(self) -> dict[str, int]:
         return {outcome: self.number(outcome) for outcome in ("succeeded", "failed", "ignored")}
 
-    def _waiting(self) -> list[str]:
+    def _find_waiting(self) -> list[str]:
         report = self.report
         ended = {*report.succeeded, *report.failed, *report.ignored, *report.refused, *report.released}
         return [task_id for task_id in self.reopened if task_id not in ended]
 
     def numbers(self) -> str:
-        counted = self._counted() | {"taken by others": self.taken, "refused": self.number("refused") - self.taken}
+        counted = self._count_outcomes() | {
+            "taken by others": self.taken,
+            "refused": self.number("refused") - self.taken,
+        }
         return ", ".join(f"{number:,} {outcome}" for outcome, number in counted.items() if number) or "nothing yet"
 
     def report_waiting(self) -> None:
@@ -393,17 +397,17 @@ class WatchedBatch:
     def print_json(self, *, stopped: bool) -> None:
         refused = {task_id: f"{type(error).__name__}: {one_line(error)}" for task_id, error in self.refused.items()}
         others = {"taken": self.taken, "refused": refused, "released": self.number("released")}
-        others |= {"waiting": len(waiting)} if (waiting := self._waiting()) else {}
+        others |= {"waiting": len(waiting)} if (waiting := self._find_waiting()) else {}
         paused = {} if self.pause is None else {"paused": str(self.pause)}
         took = round(time.monotonic() - self._began, 1)
-        terminal.say_json({**self._counted(), **others, **paused, "seconds": took, "stopped": stopped})
+        terminal.say_json({**self._count_outcomes(), **others, **paused, "seconds": took, "stopped": stopped})
 
     def print_report(self, *, stopped: bool) -> None:
         if self.pause is not None:
             say(escaped(f"{self.pause} (tasks given by id run anyway)"))
         elif not (self.done or self.reopened or stopped):
             say(self.selection.why_empty())
-        if waiting := self._waiting():
+        if waiting := self._find_waiting():
             say(f"{count(len(waiting))} reopened, waiting for {'its turn' if len(waiting) == 1 else 'their turns'}")
         if not self.done and not stopped:
             return

@@ -112,9 +112,9 @@ class _Load:
     def run(self) -> None:
         if self.dry_run:
             with _no_requests(self.reader.model):
-                in_threads(self._load, self._lines(), self.threads)
+                in_threads(self._load, self._read_lines(), self.threads)
         else:
-            in_threads_together(self._load, self._lines(), self.threads, lambda line: line.values.get("group"))
+            in_threads_together(self._load, self._read_lines(), self.threads, lambda line: line.values.get("group"))
 
     def numbers(self) -> str:
         existing = f", {self.existing:,} already existed" if self.existing else ""
@@ -128,7 +128,7 @@ class _Load:
         warn(f"stopped at once: {self.numbers()}")
         self.progress.leave()
 
-    def _lines(self) -> Iterator[Line]:
+    def _read_lines(self) -> Iterator[Line]:
         for line in self.source.lines():
             if self.stop:
                 raise KeyboardInterrupt
