@@ -15,7 +15,7 @@ from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.model.overflow import group_range_key
 from pynamodb_tracker.presentation.children import families_of
 from pynamodb_tracker.presentation.errors import ErrorGroup, ErrorGroups, error_pattern
-from pynamodb_tracker.presentation.glance import MOST, Glance, StepGlance, glance
+from pynamodb_tracker.presentation.glance import MOST, Glance, StateGlance, StepGlance, glance
 from pynamodb_tracker.presentation.history import Passing, passing_of
 from pynamodb_tracker.presentation.listing import NO_ERROR
 from pynamodb_tracker.presentation.overview import Number, limits_in_use
@@ -194,11 +194,7 @@ def find_now(models: Sequence[type[Task]]) -> Now:
 def _build_row(found: Glance, step: StepGlance, passing: Passing | None, pause: Pause | None) -> StepRow:
     pending, running = step.states[Status.PENDING], step.states[Status.IN_PROGRESS]
     failed, ignored = step.states[Status.FAILED], step.states[Status.IGNORED]
-    expired = [
-        row.lock_expire_time
-        for entry in running.entries
-        if (row := _find_row(found, step, entry)) and is_abandoned(row)
-    ]
+    expired = [row.lock_expire_time for row in _find_rows(found, step, running) if is_abandoned(row)]
     set_aside = sum(map(_is_set_aside, ignored.entries))
     return StepRow(
         step.step,
@@ -217,8 +213,11 @@ def _build_row(found: Glance, step: StepGlance, passing: Passing | None, pause: 
     )
 
 
-def _find_row(found: Glance, step: StepGlance, entry: Item) -> Task | None:
-    return found.rows.get((entry["task_id"]["S"], step.step.model.tracker.use_case.name))
+def _find_rows(found: Glance, step: StepGlance, state: StateGlance) -> list[Task]:
+    """Return the rows of a state that were read."""
+    name = step.step.model.tracker.use_case.name
+    keys = [(entry["task_id"]["S"], name) for entry in state.entries]
+    return [found.rows[key] for key in keys if key in found.rows]
 
 
 def _longest_due(entries: Sequence[Item], now: datetime) -> timedelta | None:
@@ -228,8 +227,7 @@ def _longest_due(entries: Sequence[Item], now: datetime) -> timedelta | None:
 
 def _count_waits(found: Glance, step: StepGlance) -> dict[str, Number]:
     """Count the waiting tasks by reason. If only some rows were read, the numbers are minimums."""
-    rows = (row for entry in step.later.entries if (row := _find_row(found, step, entry)) is not None)
-    kinds = Counter(map(_kind_of_wait, rows))
+    kinds = Counter(map(_kind_of_wait, _find_rows(found, step, step.later)))
     unread = step.later.number.tasks - kinds.total()
     waits = {kind: Number(number, more=unread > 0) for kind, number in kinds.items()}
     return waits | ({"not read": Number(unread, step.later.number.more)} if unread > 0 else {})
@@ -334,8 +332,8 @@ def _find_idle_step(step: StepGlance, row: StepRow) -> list[Need]:
 
 def _find_signals(found: Glance, step: StepGlance, row: StepRow) -> list[Need]:
     waiting: dict[str, list[Task]] = defaultdict(list)
-    for entry in step.later.entries:
-        if (task := _find_row(found, step, entry)) is not None and _kind_of_wait(task) == "signal":
+    for task in _find_rows(found, step, step.later):
+        if _kind_of_wait(task) == "signal":
             for name in task.awaited_signals:
                 waiting[name].append(task)
     needs, of = [], step.step
@@ -400,8 +398,8 @@ def _find_blocked(found: Glance) -> Iterator[Need]:
         (row.task_id, row.use_case_id): (step.step, row)
         for each in found.models.values()
         for step in each.steps
-        for entry in step.later.entries
-        if (row := _find_row(found, step, entry)) is not None and row.blockers
+        for row in _find_rows(found, step, step.later)
+        if row.blockers
     }
     parents = [row for _, row in waiting.values()]
     for key, family in (found.attempt("children", partial(families_of, parents, _MOST_CHILDREN)) or {}).items():
@@ -432,8 +430,8 @@ def _find_stuck_groups(found: Glance) -> Iterator[Need]:
     """Yield a need per use case with groups in which tasks wait behind one that failed or gave up."""
     queued: dict[type[Task], Counter[str]] = {}
     for model, each in found.models.items():
-        waiting = (_find_row(found, step, entry) for step in each.steps for entry in step.later.entries)
-        queued[model] = Counter(str(row.group) for row in waiting if row is not None and row.turn_due_time is not None)
+        waiting = (row for step in each.steps for row in _find_rows(found, step, step.later))
+        queued[model] = Counter(str(row.group) for row in waiting if row.turn_due_time is not None)
     keys = {
         (group, group_range_key(model.tracker.use_case.name)): model
         for model, groups in queued.items()

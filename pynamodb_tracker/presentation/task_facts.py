@@ -148,25 +148,25 @@ def _stamp_times(values: Mapping[str, Any]) -> dict[str, Any]:
 def relations_as_json(task: Task) -> dict[str, Any]:
     names = "group group_number turn_due_time blockers waits_for wait_until occurrence occurrence_count extra_time"
     names += " request_count trace urgent postpone_count"
-    found = {name: getattr(task, name) for name in names.split()}
-    found |= {
+    found = {name: getattr(task, name) for name in names.split()} | {
         "cancelled": cancelled_as_json(task),
         "repeat": rule_of(task),
         "queued": asked_again(task),
         **signals_of(task),
+        "skipped_steps": skipped_steps(task),
+        "parts_done": parts_done(task),
+        "last_run": last_run_as_json(task),
+        "missed_signals": sorted(task.missed_signals or ()),
+        "recent_ends": [
+            {"step": step, "start": stamp(each.start), "end": stamp(each.end), "worker": each.worker}
+            for step, each in recent_ends(task)
+        ],
+        "occurrence": task.occurrence and task.occurrence.isoformat(),  # on the wall clock of the rule
     }
-    found |= {"skipped_steps": skipped_steps(task) or None, "parts_done": parts_done(task) or None}
-    found |= {"last_run": last_run_as_json(task), "missed_signals": sorted(task.missed_signals or ()) or None}
-    found["recent_ends"] = [
-        {"step": step, "start": stamp(each.start), "end": stamp(each.end), "worker": each.worker}
-        for step, each in recent_ends(task)
-    ] or None
-    if (occurrence := found["occurrence"]) is not None:
-        found["occurrence"] = occurrence.isoformat()  # on the wall clock of the rule
     for name in ("creator", "parent"):
         if (other := _read_reference(task, name)) is not None:
             found[name] = {"use_case": other.use_case, "task_id": other.task_id}
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in found.items() if value is not None and value != []}
 
 
 def cancelled_as_json(task: Task) -> dict[str, Any] | None:
