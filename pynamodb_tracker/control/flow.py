@@ -57,7 +57,7 @@ class _Counts:
         self._guard = threading.Lock()
 
     def add(self, names: Iterable[str]) -> dict[datetime, Counter[str]]:
-        """Count a transition. Return the counts to send now, by hour, which is usually none."""
+        """Count a transition. Return the counts to send now, by hour, usually none."""
         now = clock.now()
         hour = now.replace(minute=0, second=0, microsecond=0)
         with self._guard:
@@ -168,6 +168,5 @@ def hours_in(model: type[TaskRow], now: datetime, found: Mapping[RowKey, Item]) 
 
 
 def read(model: type[TaskRow]) -> Sequence[Hour]:
-    """Read the counts for 24 hours, oldest first."""
     now = clock.now()
     return hours_in(model, now, by_key(get_items(model.tracker.connection(), keys_of(model, now))))

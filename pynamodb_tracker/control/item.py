@@ -10,8 +10,8 @@ Each command has a token, so late copies of earlier commands cannot undo it. The
     keep     IF  token = :seen          the existing pause lasts longer: only raise its token
     resume   IF  no pause yet, or its token < :token
 
-A number keeps all its names. A known name under another number means that the step was renumbered, which would move
-stored tasks to another step. A new name under a known number is a rename, unless there are also new numbers.
+A known name under another number means that the step was renumbered, which would move stored tasks to another step. A
+new name under a known number is a rename, unless there are also new numbers.
 """
 
 from __future__ import annotations
@@ -253,7 +253,7 @@ def _send(
 
 
 def forget(model: type[TaskRow]) -> None:
-    """Delete the control item, the list of schedules and people's last commands."""
+    """Delete the control item, the list of schedules and people's commands."""
     for key in (key_of_control(model), *keys_of(model)):
         send(model.tracker.connection(), "DeleteItem", {"Key": key})
 
@@ -284,7 +284,7 @@ def _declared_names(model: type[TaskRow]) -> dict[int, str]:
 
 
 def refuse_moved(model: type[TaskRow], known: Names) -> None:
-    """Raise a DefinitionError with the right numbers if the class has renumbered a step."""
+    """Raise a DefinitionError with the right numbers if a step was renumbered."""
     declared, name = _declared_names(model), model.__name__
     steps = set(declared.values())
     moved = {n: step for n, names in known.items() for step in names if step in steps - {declared.get(n)}}

@@ -186,7 +186,6 @@ class LimitSlots:
         return slot
 
     def holders(self) -> str:
-        """Return who had the slots at the last look, starting with the largest holder."""
         with self._guard:
             found = Counter([this_worker()] * len(self._mine) + self._others)
         names = [f"{worker or 'a worker without a name'} ({number:,})" for worker, number in found.most_common()]
@@ -309,7 +308,7 @@ def _give_back_idle(kept: Iterable[LimitSlots]) -> None:
 
 
 class _Keeper:
-    """A thread that renews this process's slots or gives them back. It ends when there are none."""
+    """A thread that renews this process's slots or gives them back. It ends without any."""
 
     def __init__(self, name: str, work: Callable[[Iterable[LimitSlots]], None]) -> None:
         self._name = name
@@ -432,7 +431,7 @@ class Use:
 
 
 def uses(model: type[TaskRow]) -> list[Use]:
-    """Return how much of each limit is used, at half a read unit per slot."""
+    """Return the use of each limit, at half a read unit per slot."""
     read = ((limit, slots_of(model, limit).table.read(range(limit.slots))) for limit in limits_of(model))
     return [Use(it.name, it.slots, sum(not slot.is_free(timedelta(0)) for slot in slots)) for it, slots in read]
 

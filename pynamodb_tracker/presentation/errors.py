@@ -126,7 +126,7 @@ class ErrorGroups(Generic[S]):
     def add(
         self, state: S, task_id: str, error: str, time: datetime | None, *, created: datetime | None = None
     ) -> None:
-        """Count an error of a task that failed at `time`, and was `created` then if it had failed before."""
+        """Count a task's error. `created` is when the task was created, if it has failed before."""
         pattern = error_pattern(error, task_id)
         new = ErrorGroup(state, 0, error, _EPOCH, task_id, pattern, clock.NEVER, Counter[int](), clock.NEVER)
         group = self._groups.setdefault((state, pattern), new)
