@@ -74,9 +74,7 @@ def test_a_step_inserted_by_renumbering_is_refused_with_the_numbers_to_give_back
     order = program(RENUMBERED)
     caplog.set_level(logging.INFO, "pynamodb_tracker")
 
-    with pytest.raises(
-        DefinitionError, match=r"restore ship = Step\(200\), deliver = Step\(300\). Number a new step"
-    ):
+    with pytest.raises(DefinitionError, match=r"restore ship = Step\(200\), deliver = Step\(300\). Number a new step"):
         WAYS[way](order)
     assert caplog.messages == []
     assert order.get_task("o-1").fence == 0
