@@ -113,7 +113,7 @@ def load_class(name: str) -> type[Task]:
     if not (isinstance(found, type) and issubclass(found, Task)):
         raise CannotRunError(f"{name} is not a task class: name a class derived from Task, the table or a use case")
     if not found.tracker.has_table:
-        raise CannotRunError(f"{name} has no table: name a class with class Meta: table_name = ..., or its use case")
+        raise CannotRunError(f"{name} lacks a table: name a class with class Meta: table_name = ..., or its use case")
     return found
 
 
@@ -148,7 +148,7 @@ def _load(name: str, expected: str, is_known: Callable[[object], bool]) -> Any:
     found = getattr(module, own_name, None)
     if found is None:
         known = [key for key, value in vars(module).items() if is_known(value) and not key.startswith("_")]
-        raise CannotRunError(f"the module {module_name!r} has no {own_name!r}{did_you_mean(own_name, known)}")
+        raise CannotRunError(f"the module {module_name!r} does not define {own_name!r}{did_you_mean(own_name, known)}")
     return found
 
 
@@ -280,7 +280,7 @@ def known_use_cases(app: str, name: str | None) -> list[type[Task]]:
     found = [each for key, each in known.items() if name in (key, each.__name__)]
     if not found:
         hint = did_you_mean(name, known) or f". It has {', '.join(known)}"
-        raise CannotRunError(f"{app} has no use case {name!r}{hint}")
+        raise CannotRunError(f"{app} does not have a use case {name!r}{hint}")
     return found[:1]
 
 
@@ -313,7 +313,7 @@ def step_among(models: Sequence[type[Task]], name: str) -> BoundStep[Any]:
         found = [model for key, model in known.items() if use_case_name in (key, model.__name__)]
         if not found:
             hint = did_you_mean(use_case_name, known) or f". --app and --use-case select {', '.join(known)}"
-            raise CannotRunError(f"{name}: there is no use case {use_case_name!r}{hint}")
+            raise CannotRunError(f"{name}: unknown use case {use_case_name!r}{hint}")
     else:
         found = [model for model in models if step in {each.name for each in steps_of(model)}]
     if len(found) > 1:
@@ -345,7 +345,7 @@ def state_named(model: type[Task], name: str) -> State[Any]:
     bound = step_named(model, step)
     if status not in list(Status):
         hint = did_you_mean(status, map(str, Status)) or f". The statuses of a step are {', '.join(Status)}"
-        raise CannotRunError(f"{step} has no status {status!r}{hint}")
+        raise CannotRunError(f"{step} does not have a status {status!r}{hint}")
     state: State[Any] = getattr(bound, status)
     return state
 

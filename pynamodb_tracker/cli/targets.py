@@ -50,7 +50,9 @@ class Targets:
             return cls(model, step_named(model, first), more)
         targets, known = cls(model, None, words), {step.name for step in steps_of(model)}
         if more and did_you_mean(first, known) and first != "-" and targets.task(first) is None:
-            raise CannotRunError(f"{model.__name__} has no step and no task {first!r}{did_you_mean(first, known)}")
+            raise CannotRunError(
+                f"{model.__name__} does not have a step or a task {first!r}{did_you_mean(first, known)}"
+            )
         return targets
 
     def task(self, task_id: str) -> Task | None:

@@ -119,7 +119,7 @@ def _check_utf8(text: str) -> str:
 
 
 def _refuse_constant(constant: str) -> None:
-    raise ValueError(f"JSON has no {constant}")
+    raise ValueError(f"JSON cannot represent {constant}")
 
 
 @contextmanager

@@ -117,7 +117,7 @@ def test_a_step_is_required_and_what_had_passed_it_is_listed(stopped_clock: Stop
     assert line in run("status").lines
     assert line in run("top").lines
     assert read("status")["use_cases"][0]["required"] == [line]
-    assert run("steps", "require", "order", "15", "--remove").out == "Step(15) of Order is no longer required\n"
+    assert run("steps", "require", "order", "15", "--remove").out == "Step(15) of Order is not required any more\n"
     assert "is not required: write steps require order 15" in run("steps", "passed", "order", "15").err
     assert "required" not in run("steps").out + run("status").out
 
@@ -128,7 +128,7 @@ def test_a_step_is_required_and_what_had_passed_it_is_listed(stopped_clock: Stop
         (["require", "order"], "write steps require USE_CASE NUMBER, or steps passed USE_CASE NUMBER"),
         (["require", "order", "fraud"], "write steps require USE_CASE NUMBER"),
         (["need", "order", "15"], "write steps require USE_CASE NUMBER"),
-        (["require", "parcel", "15"], "has no use case 'parcel'"),
+        (["require", "parcel", "15"], "does not have a use case 'parcel'"),
         (["require", "order", "22"], "22 is not a step: Order.ship = Step(20) uses that number"),
         (["passed", "order", "15", "--remove"], "--remove belongs to steps require"),
         (["require", "order", "15", "--json"], "--json belongs to steps passed"),

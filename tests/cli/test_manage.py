@@ -310,7 +310,7 @@ def test_the_row_says_at_which_step_a_task_is() -> None:
 def test_a_step_that_is_misspelt_changes_nothing() -> None:
     Order.create("o-1", state=Order.pay.ignored)
     ended = run("reopen", "shpi", "o-1")
-    assert (ended.code, ended.err) == (2, "Order has no step and no task 'shpi'; did you mean 'ship'?\n")
+    assert (ended.code, ended.err) == (2, "Order does not have a step or a task 'shpi'; did you mean 'ship'?\n")
     assert Order.get_task("o-1").state == Order.pay.ignored
 
 
@@ -387,7 +387,7 @@ def test_a_task_is_created_with_values_as_its_class_declares_them() -> None:
         (("o-2", "amount"), 2, "'amount' has no value: write each as NAME=VALUE"),
         (("o-2", "amount=1", "amount=2"), 2, "amount is given twice"),
         (("o-2", "task_id=o-3"), 2, "task_id is given twice"),
-        (("o-2", "state=ship.fialed"), 2, "ship has no status 'fialed'; did you mean 'failed'?"),
+        (("o-2", "state=ship.fialed"), 2, "ship does not have a status 'fialed'; did you mean 'failed'?"),
         (("",), 2, "task_id is missing"),
     ],
 )

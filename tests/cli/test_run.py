@@ -311,7 +311,7 @@ def test_a_task_can_be_kept_by_a_heartbeat(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize(
     ("function", "words"),
     [
-        ("tests.cli.shop:chrage", "the module 'tests.cli.shop' has no 'chrage'; did you mean 'charge'?"),
+        ("tests.cli.shop:chrage", "the module 'tests.cli.shop' does not define 'chrage'; did you mean 'charge'?"),
         ("tests.cli.shop", "'tests.cli.shop' does not name a function: write module:function"),
         ("tests.cli.shop:NUMBER", "tests.cli.shop:NUMBER: this takes a function of the context, not 5"),
     ],

@@ -60,7 +60,7 @@ def test_what_cannot_be_an_id_is_refused_and_the_others_are_run() -> None:
 def test_no_named_task_is_nothing_to_run() -> None:
     Order.create("o-1")
     ended = run("run", "pay", CHARGE, "-", text="\n")
-    assert (ended.code, ended.out) == (0, "nothing to run at pay: stdin has no task ids\n")
+    assert (ended.code, ended.out) == (0, "nothing to run at pay: stdin contains no task ids\n")
     assert Order.pay.pending.count() == 1
 
 

@@ -132,7 +132,7 @@ def test_a_dry_run_checks_and_creates_nothing() -> None:
     [
         ("[1]", 'this is not a JSON object: write one per line, as in {"task_id": "o-1"}'),
         ("{", "this is not JSON: "),
-        ('{"task_id": "o-1", "amount": NaN}', "this is not JSON: JSON has no NaN"),
+        ('{"task_id": "o-1", "amount": NaN}', "this is not JSON: JSON cannot represent NaN"),
         ('{"task_id": 5}', "a task id must be text, not 5: write '5'"),
         ('{"amount": 5}', "task_id is missing"),
         ('{"task_id": "o-1", "amout": 5}', "Order has no attribute 'amout'; did you mean 'amount'?"),

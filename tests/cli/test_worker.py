@@ -132,12 +132,12 @@ NOT_BOUND = (
         (
             STORE,
             [f"ordr.pay={CHARGE}"],
-            "ordr.pay: there is no use case 'ordr'; did you mean 'order'?",
+            "ordr.pay: unknown use case 'ordr'; did you mean 'order'?",
         ),
         (
             "tests.cli.shop:Order",
             [f"invoice.send={CHARGE}"],
-            "invoice.send: there is no use case 'invoice'. --app and --use-case select order",
+            "invoice.send: unknown use case 'invoice'. --app and --use-case select order",
         ),
         (STORE, [f"order.shop={CHARGE}"], "Order has no step 'shop'; did you mean 'ship'?"),
         (STORE, [f"send={CHARGE}", "--use-case", "order"], "Order has no step 'send'. Its steps are pay, ship"),
@@ -150,7 +150,7 @@ NOT_BOUND = (
         (
             STORE,
             ["pay=tests.cli.shop:chrage"],
-            "the module 'tests.cli.shop' has no 'chrage'; did you mean 'charge'?",
+            "the module 'tests.cli.shop' does not define 'chrage'; did you mean 'charge'?",
         ),
         (STORE, ["pay=tests.cli.shop"], "'tests.cli.shop' does not name a function: write module:function"),
         (
@@ -273,7 +273,7 @@ def test_a_function_is_called_before_the_first_task() -> None:
         ("tests.cli.shop:close", "tests.cli.shop:close raised SystemExit: the shop is closed"),
         ("tests.cli.shop:charge", "tests.cli.shop:charge is called with no argument, but takes (ctx: "),
         ("tests.cli.shop:later", "tests.cli.shop:later: "),
-        ("tests.cli.shop:nowhere", "the module 'tests.cli.shop' has no 'nowhere'"),
+        ("tests.cli.shop:nowhere", "the module 'tests.cli.shop' does not define 'nowhere'"),
         ("tests.cli.shop:Order", "tests.cli.shop:Order is a class: name a function"),
         ("begin", "'begin' does not name a function: write module:function"),
     ],

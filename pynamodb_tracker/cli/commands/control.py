@@ -121,7 +121,7 @@ def _require(model: type[Task], number: int, by: str, *, remove: bool) -> None:
     with refusing(ValueError):
         (item.stop_requiring if remove else item.require)(model, number, by)
     if remove:
-        say(f"{of} is no longer required")
+        say(f"{of} is not required any more")
         return
     say(
         f"{of} is required. Wait 5 seconds, list the tasks that passed it with steps passed {name} {number}, and deploy"

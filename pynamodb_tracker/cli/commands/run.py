@@ -231,7 +231,7 @@ class Selection:
 
     def why_empty(self) -> str:
         if self.is_named:
-            return f"nothing to run at {self.step.name}: stdin has no task ids"
+            return f"nothing to run at {self.step.name}: stdin contains no task ids"
         number = None if self.error_contains else self._count(self._states)
         why = self._describe_not_due(number, self.until) or "no matching task is due"
         return f"nothing to run at {self.step.name}: {why}"
