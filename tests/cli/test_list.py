@@ -128,8 +128,10 @@ def test_json_has_attributes_and_leaves_data_out() -> None:
         ("ship.fialed", "ship does not have a status 'fialed'; did you mean 'failed'?"),
         (
             "ship.x",
-            "ship does not have a status 'x'. The statuses of a step are pending, in_progress, failed, succeeded, "
-            "ignored",
+            (
+                "ship does not have a status 'x'. The statuses of a step are pending, in_progress, failed, succeeded, "
+                "ignored"
+            ),
         ),
     ],
 )

@@ -167,7 +167,7 @@ def test_a_worker_that_could_not_compare_at_its_start_ends_once_it_can(
         raise GetError("down")
 
     monkeypatch.setattr(item, "send", fail_once)
-    with pytest.raises(DefinitionError, match="give back ship"):
+    with pytest.raises(DefinitionError, match="restore ship"):
         WAYS[way](order)
 
 
@@ -188,7 +188,7 @@ def rival_adds(network: Network) -> tuple[Any, Any]:
 
 def test_of_two_programs_that_begin_at_once_the_second_compares_again(network: Network) -> None:
     _, order = rival_adds(network)
-    with pytest.raises(DefinitionError, match="give back ship"):
+    with pytest.raises(DefinitionError, match="restore ship"):
         order.confirm_payment.run_all(done)
 
 
