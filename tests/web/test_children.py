@@ -35,7 +35,7 @@ def test_a_blocked_task_looks_nowhere_as_if_nothing_was_needed(client: TestClien
     assert client.get("/Order.json").json()["view"]["blocked"][0]["task_id"] == "o-1"
     page = client.get("/Order/task?id=o-1")
     text = text_of(page)
-    assert "Blocked by refund r-1, which gave up; waits for 2 tasks" in text
+    assert "Blocked by refund r-1, which gave up, waits for 2 tasks" in text
     assert "Waits for refund r-1 : pay_back gave up order o-1/a : confirm_payment.pending" in text
     assert 'href="/Refund/task?id=r-1"' in page.text
     family = client.get("/Order/task.json?id=o-1").json()["view"]["family"]

@@ -543,7 +543,7 @@ def test_a_signal_that_a_task_awaits_is_sent_by_whom_the_page_knows(
     for value, why in (
         (" ", "Write the value: a signal cannot be taken back."),
         ("no", "'no' is not JSON: write text in quotes"),
-        ("null", "null is no value"),
+        ("null", "null is not a value"),
         (f'"{"<" * 1100}"', "but at most 1,024"),
     ):
         wrong = client.post("/Order/task", data={**form, "value": value})

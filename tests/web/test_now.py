@@ -14,8 +14,8 @@ from pynamodb_tracker import ExecutionContext, Repeat, Status
 from pynamodb_tracker.control import flow, records
 from pynamodb_tracker.presentation import glance
 from pynamodb_tracker.presentation import now as needs_of
-from pynamodb_tracker.presentation.glance import states_of
 from pynamodb_tracker.presentation.now import KINDS, Need, find_now
+from pynamodb_tracker.presentation.task_facts import unfinished_states
 from pynamodb_tracker.testing import StoppedClock
 from tests.cli.command import read, run
 from tests.support.rows import client as dynamodb
@@ -84,7 +84,7 @@ def test_a_need_says_since_when_why_and_what_to_do(trouble: StoppedClock) -> Non
     assert command == ("reopen", "ship.failed", "--error-contains", f"CarrierError: {CARRIER}")
     title, detail, command = found["signals", "confirm_payment"]
     assert title == "16 of Order.confirm_payment wait for the signal approved"
-    assert detail == "the oldest for 2h · the first stops waiting in 2d 22h, and goes on without it"
+    assert detail == "the oldest for 2h · the first stops waiting in 2d 22h, and continues without it"
     assert command == ("signal", "sign-0", "approved")
     assert found["gave_up", "ship"][1] == "reopen or cancel them · 1 that people have set aside are not counted"
     title, detail, command = found["blocked", "reserve_stock"]
@@ -185,7 +185,10 @@ def test_a_step_takes_four_requests_a_shard_and_small_items_are_read_together(mo
     sent = operations(monkeypatch)
     find_now(MODELS)
     codes = [
-        (model, state.code) for model in MODELS for step in model._bound_steps.values() for state in states_of(step)
+        (model, state.code)
+        for model in MODELS
+        for step in model._bound_steps.values()
+        for state in unfinished_states(step)
     ]
     shards = sum(len(model.tracker.status_keys(code)) for model, code in codes)
     assert Counter(sent) == {"Query": shards, "BatchGetItem": 1}
