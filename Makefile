@@ -49,16 +49,17 @@ environments: $(READY) ## run the quick tests against the wheel, on other Python
 upstream: $(READY) ## run APScheduler's own tests of job stores against ours; downloads its release the first time
 	@$(BIN)/python -m tests.upstream
 
-check: $(READY) ## check format, lint, types, layers and workflows
+check: $(READY) ## check format, lint, types, layers, workflows and language
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/zizmor --offline --quiet .github/workflows
+	$(BIN)/python -m tests.language
 
 docs: $(READY) ## build the documentation site into build/site, and test it; a broken link or anchor is an error
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --config-file .mkdocs.yml --strict
-	@SITE=build/site $(BIN)/python -m pytest --quiet tests/test_site.py tests/test_images.py
+	@SITE=build/site $(BIN)/python -m pytest --quiet tests/docs/test_site.py tests/docs/test_images.py
 	@echo "build/site/index.html"
 
 bench: $(BENCH) ## run the benchmarks, 20 minutes; ARGS="cpu" runs one of them, ARGS=--help lists them

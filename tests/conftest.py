@@ -41,12 +41,12 @@ AWS_SETTINGS = {
 }
 
 
-QUICK = ("contract", "typing")
+QUICK = ("contract", "dynamodb", "model", "presentation", "query", "typing")
 """The folders of `--quick`, beside the files of tests/ itself; of these, what needs no engine."""
-SLOW = ("test_docs.py", "test_ends.py", "test_engine.py", "test_images.py", "test_site.py")
-"""The files of tests/ that `--quick` leaves out."""
-OF_DOCS = {TESTS / "test_images.py", TESTS / "test_site.py"}
+OF_DOCS = {TESTS / "docs" / "test_images.py", TESTS / "docs" / "test_site.py"}
 """The files that `make docs` runs, which builds the site."""
+SLOW = {TESTS / "docs" / "test_docs.py", TESTS / "execution" / "test_ends.py", TESTS / "engine" / "test_engine.py"}
+"""Files with few, long tests."""
 LONG = ("race", "browser")
 """The marks of tests in files that take long."""
 
@@ -76,8 +76,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
         return True
     if not config.getoption("quick") or collection_path.parent != TESTS:
         return None
-    name = collection_path.name
-    return name not in QUICK if collection_path.is_dir() else name in SLOW
+    return collection_path.is_dir() and collection_path.name not in QUICK
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -175,7 +174,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     If a long file were the last one, all cores but one would wait for it. The mark lets `-m "not engine"` and `--quick`
     leave out all that needs the engine.
     """
-    long = {item.path for item in items if any(map(item.get_closest_marker, LONG))} | {TESTS / name for name in SLOW}
+    long = {item.path for item in items if any(map(item.get_closest_marker, LONG))} | SLOW
     items.sort(key=lambda item: item.path not in long)
     for item in items:
         if isinstance(item, pytest.Function) and {"dynamodb", "dynoxide"} & set(item.fixturenames):

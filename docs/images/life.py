@@ -45,7 +45,7 @@ PLACES = [
     Place("deliver", _I, (8,), (685, 186), (206, 444)),
     Place("deliver", _S, (9,), (772, 78), (20, 500)),
 ]
-"""Where the task comes; tests/test_images.py compares them with a real one."""
+"""Where the task comes; tests/docs/test_images.py compares them with a real one."""
 
 _WIDE, _NARROW = (112, 48), (134, 44)
 """The size of a box. That of an attempt is 6 points wider in the wide form."""

@@ -34,7 +34,7 @@ REQUESTS = [
     Request(16, "B", "success", accepted=True),
     Request(17, "A", "success", accepted=False),
 ]
-"""tests/test_images.py sends them, too."""
+"""tests/docs/test_images.py sends them, too."""
 
 END = 18
 TAKEOVER, SUCCESS = 13, 16

@@ -166,7 +166,7 @@ STATES = Picture(
         ),
     ],
 )
-"""All moves except those by `also_from`; tests/test_images.py compares them with the writes of the library."""
+"""All moves except those by `also_from`; tests/docs/test_images.py compares them with the writes of the library."""
 
 WAITING = Picture(
     "Where a task waits, and what makes it due again",
@@ -233,7 +233,7 @@ WAITING = Picture(
         ),
     ],
 )
-"""What merging, repeating, joins and groups add, without failures; tests/test_images.py compares it with real moves."""
+"""What merging, repeating, joins and groups add, without failures. tests/docs/test_images.py compares it with real moves."""
 
 PICTURES = {"states": STATES, "waiting": WAITING}
 

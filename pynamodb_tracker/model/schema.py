@@ -236,6 +236,8 @@ class Schema:
         waiting = (code for codes in self.steps for code in (codes.pending, codes.failed))
         self.lane_codes = frozenset(waiting if use_case is not None and use_case.urgent else ())
         """The states whose urgent tasks are in the urgent lane, a shard of its own."""
+        self._outside_lane = self.ends.union(codes.in_progress for codes in self.steps)
+        """All other states. An urgent task may also enter a required step that only other programs declare."""
 
     @property
     def has_table(self) -> bool:
@@ -328,7 +330,7 @@ class Schema:
 
     def status_key(self, code: int, task_id: str, *, is_urgent: bool) -> str:
         """Return a task's index hash key in a state."""
-        if is_urgent and code in self.lane_codes:
+        if is_urgent and self.use_case.urgent and code not in self._outside_lane:
             return f"{self.use_case.prefix}{code}{SEPARATOR}{_LANE}"
         return self.use_case.status_key(code, task_id)
 

@@ -16,7 +16,7 @@ from pynamodb_tracker.aws_lambda import handles
 from pynamodb_tracker.exceptions import address_of
 from pynamodb_tracker.instrumentation import Hook, RunDetails, add_hook
 from pynamodb_tracker.testing import StoppedClock
-from tests.contract.test_claims_released import given_back
+from tests.contract.runs.test_claims_released import given_back
 from tests.support.network import error
 from tests.support.recorder import recorded
 from tests.support.shop import AppTask, Order

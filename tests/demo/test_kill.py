@@ -1,4 +1,4 @@
-"""The scene `kill`: how it ends early. `tests/test_images.py` runs it, and compares what it prints with the picture."""
+"""The scene `kill`, when it ends early. `tests/docs/test_images.py` compares its whole picture."""
 
 import io
 import os

@@ -14,7 +14,7 @@ import botocore.client
 import botocore.session
 
 _TESTS = Path(__file__).parents[1]
-FOLDERS = ("chaos", "compat", "infra", "machine", "model", "race")
+FOLDERS = ("chaos", "compat", "infra", "machine", "race", "search")
 """Tests of races, faults and long sequences. The contract tests cover the same lines."""
 
 

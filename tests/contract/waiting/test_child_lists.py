@@ -11,7 +11,7 @@ from pynamodb.models import Model
 
 from pynamodb_tracker import ExecutionContext, Step, UseCase
 from pynamodb_tracker.features.children.child_list import children_of
-from tests.contract.test_joins import unheard_once
+from tests.contract.waiting.test_joins import unheard_once
 from tests.support.network import Network
 from tests.support.recorder import recorded
 from tests.support.rows import client, keys, put

@@ -28,7 +28,7 @@ TABLES = tables.__file__
 """Not struck: an error at the last line of a with statement, which only a tracer can raise there, keeps its lock."""
 
 STRIDE = 201
-"""One line of so many is tried; python -m tests.contract.test_interrupts 1 tries all."""
+"""One line of so many is tried; python -m tests.contract.runs.test_interrupts 1 tries all."""
 
 
 class Tracer:

@@ -64,7 +64,9 @@ def test_without_a_function_a_step_says_how_to_bind_one() -> None:
 
 
 def test_another_function_than_the_bound_one_is_refused_with_the_names_of_both() -> None:
-    message = r"Letter.write does tests.contract.test_bound_functions.write, not .*\.stub: leave the function out"
+    message = (
+        r"Letter.write does tests.contract.declaring.test_bound_functions.write, not .*\.stub: leave the function out"
+    )
     with recorded(AppTask) as requests:
         for call in (lambda: Letter.write.run("l-1", stub), lambda: Letter.write.run_all(stub)):
             with pytest.raises(ValueError, match=message):

@@ -32,7 +32,7 @@ class Part(AppTask):
 
 
 STEPS = (Slim.pack, Slim.send)
-HERE = "tests.contract.test_index_succeeded:"
+HERE = "tests.contract.querying.test_index_succeeded:"
 
 
 def nothing(_: object) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from pynamodb_tracker import BoundStep, RetryLater
 from pynamodb_tracker.clock import StoppedClock
-from tests.contract.test_querying import MINUTE, SHARDS, Case, Single, create_in_turn, ids
+from tests.contract.querying.test_querying import MINUTE, SHARDS, Case, Single, create_in_turn, ids
 from tests.support.recorder import recorded
 from tests.support.shop import Parcel
 from tests.support.workers import fail, succeed

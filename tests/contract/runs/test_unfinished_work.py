@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pynamodb_tracker import Worker
-from tests.contract.test_bound_functions import logged
+from tests.contract.declaring.test_bound_functions import logged
 from tests.support.shop import Order
 from tests.support.workers import fail
 

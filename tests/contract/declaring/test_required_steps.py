@@ -95,6 +95,18 @@ def test_a_success_leads_to_a_required_step_that_its_program_does_not_declare(wa
     assert state(order) == FRAUD
 
 
+def test_an_urgent_task_comes_first_in_a_required_step() -> None:
+    steps = {"use_case_id": UseCase("order", urgent=True), "ship": Step(200)}
+    order = declared(**steps)
+    item.require(order, FRAUD, "ada")
+    order.create_many(["o-1", "o-2"])
+    order.create("o-3", urgent=True)
+    order.pay.run_all(done)
+    order = declared(**steps, fraud=Step(FRAUD))
+    assert [state(order, "o-3"), stored(order, "o-3")["status_key"]["S"]] == [FRAUD, f"order#{FRAUD}#u"]
+    assert order.fraud.run_all(done, limit=1).succeeded == ["o-3"]
+
+
 def test_the_last_success_leads_to_a_required_step_instead_of_the_next_occurrence(clock: StoppedClock) -> None:
     order = program()
     item.require(order, 300, "ada")
