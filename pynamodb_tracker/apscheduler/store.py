@@ -42,7 +42,7 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
         store: The store's name. Each store has its own jobs.
         serializer: By default, PickleSerializer(), with which anyone who can write to the table can run code in all
             schedulers.
-        lock_for: How long a scheduler claims a job. If it dies, another one runs the job afterwards.
+        lock_for: How long a scheduler claims a job. If it dies, another scheduler runs the job afterwards.
         look_every: How soon a scheduler finds a job that another process has added.
 
     Raises:
@@ -73,7 +73,7 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
         self._firings = Firings(self._table, self._codec, self._lock_for / 6)
         self._unloadable = UnloadableJobs()
         self._stray: set[DueItem] = set()
-        """The last look's due items without a matching job, which are deleted at the next look."""
+        """The last look's due items without a matching job. They are deleted if the next look finds them again."""
         self._is_shut_down = False
 
     def start(self, scheduler: Any, alias: str) -> None:
@@ -85,8 +85,8 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
         grace = getattr(scheduler, "_job_defaults", {}).get("misfire_grace_time")
         if isinstance(grace, int) and grace <= (self._lock_for + self._margin).total_seconds():
             self._logger.warning(
-                "misfire_grace_time is %s s, but if a scheduler dies, another one takes over its run after %s, and the "
-                "run would count as missed. Set it to None or more, in job_defaults or per job",
+                "misfire_grace_time is %s s, but if a scheduler dies, its run is taken over after %s, and would count "
+                "as missed. Set it to None or more, in job_defaults or per job",
                 grace,
                 self._lock_for + self._margin,
             )

@@ -42,6 +42,7 @@ class StoredJob(Job):  # type: ignore[misc]  # APScheduler is untyped
     item: JobItem
     claim: DueItem | None
     run_times: list[datetime]
+    """The times for which the loop submitted the job."""
     _read: dict[str, Any]
 
     @classmethod

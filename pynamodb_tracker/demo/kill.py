@@ -6,8 +6,9 @@ Two of them use a queue and a status column, and one uses this library. The tabl
 import threading
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from multiprocessing import get_context, resource_tracker
@@ -52,20 +53,11 @@ class RowByHand(Model):
     status = UnicodeAttribute()
 
 
-def charge_by_hand(url: str, order_id: str) -> None:
-    """Charge an order that is in progress again, because the previous worker may have died."""
-    _charge_unless(url, order_id, {"paid"})
-
-
-def charge_carefully(url: str, order_id: str) -> None:
-    """Skip an order that is in progress, because the previous worker may still be running."""
-    _charge_unless(url, order_id, {"paid", "in progress"})
-
-
-def _charge_unless(url: str, order_id: str, statuses: set[str]) -> None:
+def charge_by_hand(url: str, order_id: str, *, unless: Collection[str]) -> None:
+    """Charge the order, unless its row has one of these statuses."""
     RowByHand.Meta.host = url
     row = RowByHand.get(order_id, consistent_read=True)
-    if row.status not in statuses:
+    if row.status not in unless:
         row.update([RowByHand.status.set("in progress")])
         _send_charge(url, order_id, str(uuid.uuid4()))
         row.update([RowByHand.status.set("paid")])
@@ -88,8 +80,9 @@ def _send_charge(url: str, order_id: str, key: str) -> None:
 
 
 WORK: Mapping[str, Callable[[str, str], None]] = {
-    "by-hand": charge_by_hand,
-    "careful": charge_carefully,
+    # The previous worker may have died, or may still be running: either guess can be wrong.
+    "by-hand": partial(charge_by_hand, unless=("paid",)),
+    "careful": partial(charge_by_hand, unless=("paid", "in progress")),
     "tracked": run_step,
 }
 """The workers' functions by order id."""

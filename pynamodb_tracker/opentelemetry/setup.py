@@ -38,8 +38,8 @@ def instrument(
     Args:
         tracer_provider: Provides the tracer, by default the global provider.
         meter_provider: Provides the meter, by default the global provider.
-        relation: With "link", runs link to their creator's span. With "parent", they belong to its trace, except for
-            repeating tasks.
+        relation: With "link", runs link to the span in which their task was created. With "parent", they belong to its
+            trace, except for repeating tasks.
         gauges: Use cases for the gauge `pynamodb_tracker.due.age`, such as `[Order]`. It shows how long each state's
             first task has been due. An export costs 1.5 read units per step, so use it in one process only.
 

@@ -8,8 +8,6 @@ from datetime import timedelta
 from http import HTTPStatus
 from typing import Any, cast
 
-from botocore.exceptions import BotoCoreError, ClientError
-from pynamodb.exceptions import PynamoDBException
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -27,7 +25,7 @@ from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.web import assets
 from pynamodb_tracker.web.decisions import Decisions
 from pynamodb_tracker.web.guard import Guard, User
-from pynamodb_tracker.web.page import Authorize, Page, Settings, without_suffix
+from pynamodb_tracker.web.page import DYNAMODB_ERRORS, Authorize, Page, Settings, without_suffix
 from pynamodb_tracker.web.views import Views
 from pynamodb_tracker.web.words import visible
 
@@ -35,15 +33,12 @@ _COMPRESSED_FROM = 1000
 """Response size in bytes."""
 
 _FAILED = "That didn't work"
-_DYNAMODB_FAILED = (502, "DynamoDB refused the request")
 _ERRORS: dict[type[Exception], tuple[int, str]] = {
     TaskNotFoundError: (404, "Task not found"),
     TrackerError: (409, _FAILED),
     ValueError: (400, _FAILED),
     OverflowError: (400, _FAILED),
-    PynamoDBException: _DYNAMODB_FAILED,
-    BotoCoreError: _DYNAMODB_FAILED,
-    ClientError: _DYNAMODB_FAILED,
+    **dict.fromkeys(DYNAMODB_ERRORS, (502, "DynamoDB refused the request")),
 }
 """The status code and title of each error's page."""
 

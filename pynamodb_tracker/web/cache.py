@@ -92,7 +92,7 @@ class Answer(Generic[V_co]):
     time: datetime
     kept_for: timedelta
     asked: float
-    """When it was requested, by a clock that demos cannot stop."""
+    """When it was requested, by the real clock, even if a demo has stopped the library's."""
     answered: float
     """When it arrived. It is kept from then on, so that people who waited do not ask again."""
 
@@ -140,22 +140,29 @@ class Cache:
             if known is not None and known.is_kept(fresh=fresh):
                 return known
             before, time, asked = self._round, clock.now(), monotonic()
-            with metered(*models) as spent:
-                try:
+            try:
+                with self.metered(*models) as spent:
                     value = ask()
-                except Exception as error:
-                    asking.error = error
-                    with self._gate:
-                        self._asking.pop(key, None)  # later requests ask again
-                    raise
-                finally:
-                    self.total.add(spent)
+            except Exception as error:
+                asking.error = error
+                with self._gate:
+                    self._asking.pop(key, None)  # later requests ask again
+                raise
             kept_for = max(self._least, timedelta(seconds=spent.reads / _RATE))
             answer = Answer(value, spent, time, kept_for, asked, monotonic())
             with self._gate:
                 if self._round == before:
                     self._keep(key, answer)
             return answer
+
+    @contextmanager
+    def metered(self, *models: type[Task]) -> Iterator[Spent]:
+        """Yield the block's cost, and add it to the total."""
+        with metered(*models) as spent:
+            try:
+                yield spent
+            finally:
+                self.total.add(spent)
 
     def forget(self) -> None:
         """Drop all answers after a change, including the ones under way."""

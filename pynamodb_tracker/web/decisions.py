@@ -15,8 +15,6 @@ from functools import wraps
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
-from botocore.exceptions import BotoCoreError, ClientError
-from pynamodb.exceptions import PynamoDBException
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import ImmutableMultiDict
 from starlette.exceptions import HTTPException
@@ -39,6 +37,7 @@ from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.web.cache import Spent
 from pynamodb_tracker.web.guard import who
 from pynamodb_tracker.web.page import (
+    DYNAMODB_ERRORS,
     FILTER,
     STEP_VERBS,
     VERBS,
@@ -62,7 +61,6 @@ SLICE_SECONDS = 8.0
 
 _MOST_FORM_BYTES = 1_000_000
 _MOST_FIELDS = 2000
-_DYNAMODB_ERRORS = (PynamoDBException, BotoCoreError, ClientError)
 
 Form = ImmutableMultiDict[str, str]
 
@@ -71,14 +69,14 @@ def _audit(who: str, did: str, **about: object) -> None:
     log.warning(strict_json.dumps({"who": who, "did": did, **about}))
 
 
-_CHANGED = {"reopen": (Status.FAILED, Status.IGNORED), "ignore": (Status.PENDING, Status.IN_PROGRESS, Status.FAILED)}
+_CHANGEABLE = {"reopen": (Status.FAILED, Status.IGNORED), "ignore": (Status.PENDING, Status.IN_PROGRESS, Status.FAILED)}
 
 _MOST_IN_DRY_RUN = 5000
 _DRY_RUN_FIELDS = ("reason", "first", "rate", "urgent")
 _EXAMPLES = 5
 _MOST_DONE = 10**9
 _UNITS = 3
-"""Write units per task."""
+"""Write units per task: one for the row, and two for its index entry, which moves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +114,7 @@ class Decision:
         for task_id in task_ids:
             why = {"refused": refused[task_id]} if task_id in refused else {}
             _audit(self.by, self.verb, **about, task_id=task_id, **reason, **why)
-        failures = [error for error in errors.values() if isinstance(error, _DYNAMODB_ERRORS)]
+        failures = [error for error in errors.values() if isinstance(error, DYNAMODB_ERRORS)]
         if failures and len(failures) == len(task_ids):  # the next tasks would fail, too
             raise failures[0]
         return refused, at_once
@@ -145,7 +143,7 @@ class Decision:
                 self.step.ignore(
                     task_id, even_running=True, even_in_group=bool(self.form.get("even_in_group")), **about
                 )
-        except (TrackerError, ValueError, *_DYNAMODB_ERRORS) as error:
+        except (TrackerError, ValueError, *DYNAMODB_ERRORS) as error:
             return error
         return None
 
@@ -247,7 +245,7 @@ class Decisions:
         # Exclude tasks that reach the state from now on, however long the slices take.
         now = clock.now()
         what = Filter(asked.state, asked.since, min(asked.until or now, now), asked.error, asked.exactly)
-        with page.metered(model) as spent:
+        with page.cache.metered(model) as spent:
             found = listing.find(what, limit=_MOST_IN_DRY_RUN, most_searched=_MOST_IN_DRY_RUN)
         return self._show_progress(
             request,
@@ -337,7 +335,7 @@ class Decisions:
         except (FieldError, ValueNotStorableError) as error:
             refused = _refused(form, FieldError("value", for_people(error))) | {"verb": f"signal {name}"}
             return self._views.show_task(request, task_id, **refused)
-        except (TrackerError, *_DYNAMODB_ERRORS) as error:
+        except (TrackerError, *DYNAMODB_ERRORS) as error:
             _audit(by, "signal", **about, refused=for_people(error))
             raise
         _audit(by, "signal", **about)
@@ -415,7 +413,7 @@ def _end_of_pause(form: Form) -> datetime | None:
 
 
 def _check_state(verb: str, what: Filter) -> None:
-    if what.state.status not in _CHANGED.get(verb, ()):
+    if what.state.status not in _CHANGEABLE.get(verb, ()):
         raise HTTPException(400, f"A task that is {what.state} cannot be {VERBS.get(verb, verb)}.")
 
 

@@ -24,7 +24,7 @@ User = Callable[[Request], str | Awaitable[str | None] | None]
 
 _WHO = "pynamodb_tracker.who"
 _ANONYMOUS = "web"
-"""Of people who log in with a token."""
+"""The name of everybody who logs in with a token."""
 _SAFE = ("GET", "HEAD")
 
 _CONTENT_POLICY = "; ".join(

@@ -12,7 +12,9 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 import jinja2
+from botocore.exceptions import BotoCoreError, ClientError
 from markupsafe import Markup
+from pynamodb.exceptions import PynamoDBException
 from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -22,6 +24,7 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.presentation import exact_json, times
 from pynamodb_tracker.presentation.as_json import plain
+from pynamodb_tracker.presentation.glance import steps_of
 from pynamodb_tracker.presentation.history import History
 from pynamodb_tracker.presentation.listing import Filter
 from pynamodb_tracker.presentation.schedules import LATE_AFTER
@@ -32,7 +35,7 @@ from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.web import charts, words
 from pynamodb_tracker.web.assets import read_assets
-from pynamodb_tracker.web.cache import Answer, Cache, Spent, metered
+from pynamodb_tracker.web.cache import Answer, Cache, Spent
 from pynamodb_tracker.web.guard import root_path, who
 
 V = TypeVar("V")
@@ -47,6 +50,8 @@ VERBS = {
 """Actions on tasks, with the words for their results."""
 
 STEP_VERBS = ("pause", "resume")
+
+DYNAMODB_ERRORS = (PynamoDBException, BotoCoreError, ClientError)
 
 FILTER = ("step", "state", "since", "until", "error", "exactly", "newest")
 """The query of a task list, except its cursor."""
@@ -184,19 +189,10 @@ class Page:
         return self.cache.get(key, models, ask, fresh="fresh" in request.query_params)
 
     @contextmanager
-    def metered(self, *models: type[Task]) -> Iterator[Spent]:
-        """Yield the cost of a block that reads without the cache."""
-        with metered(*models) as spent:
-            try:
-                yield spent
-            finally:
-                self.cache.total.add(spent)
-
-    @contextmanager
     def changing(self, model: type[Task]) -> Iterator[Spent]:
         """Yield the cost of a block that changes tasks. Drop all cached answers after it, even if it fails."""
         try:
-            with self.metered(model) as spent:
+            with self.cache.metered(model) as spent:
                 yield spent
         finally:
             self.cache.forget()
@@ -257,11 +253,6 @@ def _wants_json(request: Request) -> bool:
 def _json_path(request: Request) -> str:
     path, query = request.scope["path"], request.scope["query_string"].decode("latin-1")
     return f"{quote(path)}.json{'?' if query else ''}{query}"
-
-
-def steps_of(model: type[Task]) -> list[BoundStep[Any]]:
-    """Return a use case's steps in order."""
-    return list(model._bound_steps.values())
 
 
 def step_named(model: type[Task], name: str | None) -> BoundStep[Any]:

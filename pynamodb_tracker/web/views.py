@@ -7,9 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from botocore.exceptions import BotoCoreError, ClientError
 from markupsafe import Markup
-from pynamodb.exceptions import PynamoDBException
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -20,6 +18,7 @@ from pynamodb_tracker.model.hydration import rows_to_show
 from pynamodb_tracker.model.row import readable
 from pynamodb_tracker.presentation import listing
 from pynamodb_tracker.presentation.errors import for_people
+from pynamodb_tracker.presentation.glance import steps_of
 from pynamodb_tracker.presentation.history import Passing, find_passing
 from pynamodb_tracker.presentation.now import Now, find_now
 from pynamodb_tracker.presentation.overview import MOST, Overview, look
@@ -33,6 +32,7 @@ from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.web.cache import Answer, Spent
 from pynamodb_tracker.web.guard import root_path
 from pynamodb_tracker.web.page import (
+    DYNAMODB_ERRORS,
     FILTER,
     VERBS,
     FieldError,
@@ -40,7 +40,6 @@ from pynamodb_tracker.web.page import (
     filter_of,
     state_of,
     step_named,
-    steps_of,
     time_of,
     whole_number,
 )
@@ -83,7 +82,7 @@ class Views:
         models, problem = list(self._page.settings.models.values()), ""
         try:
             self._now = answer = self._page.kept(request, models, "now", partial(find_now, models))
-        except (PynamoDBException, BotoCoreError, ClientError) as error:
+        except DYNAMODB_ERRORS as error:
             if self._now is None:
                 raise
             answer, problem = self._now, for_people(error)
@@ -193,7 +192,7 @@ class Views:
         query = request.query_params
         page, model = self._page, self._page.model(request)
         known = {each.tracker.use_case.name: each for each in page.settings.models.values()}
-        with page.metered(model) as spent:
+        with page.cache.metered(model) as spent:
             found = view(
                 model, query.get("id", "") if task_id is None else task_id, hide=page.settings.hide, known=known
             )
@@ -241,7 +240,7 @@ class Views:
     def group(self, request: Request) -> Response:
         """Show a group's current task, shared data, and waiting tasks."""
         page, model, name = self._page, self._page.model(request), request.query_params.get("name", "")
-        with page.metered(model) as spent:
+        with page.cache.metered(model) as spent:
             group = model.group(name)
             turn, waiting, data = group.turn, group.waiting(limit=_MOST_SHOWN + 1), group.data
             ends = rows_to_show(model, [each for each in (turn, *waiting[:1]) if each is not None])
@@ -268,7 +267,7 @@ class Views:
         possible = [task_id for task_id in asked if 1 <= len(task_id.encode(errors="replace")) <= MAX_KEY_BYTES]
         found: list[dict[str, Any]] = []
         cut, most = dict[str, None](), max(whole_number(request.query_params, "most", _MOST_IDS, _MOST_FOUND), 1)
-        with page.metered(*models) as spent:
+        with page.cache.metered(*models) as spent:
             for model in models:
                 tasks = [("", task) for task in rows_to_show(model, possible).values()]
                 for text in asked:
