@@ -75,7 +75,7 @@ class ActionRequest:
     """On tasks: `reopen`, `ignore`, `cancel` (a run), `cancel_task`, `unlock` or `signal`. On a step: `pause` or
     `resume`."""
     use_case: str
-    """Its stored name."""
+    """The use case's stored name."""
     step: str | None = None
     signal: str | None = None
     """The stored name of the signal to send."""
@@ -234,7 +234,7 @@ class Page:
             raise HTTPException(403, "This page is read-only. To change tasks here, start it with --actions.")
         if not self.allows(request, verb, model, **about):
             noun = "steps" if verb in STEP_VERBS else "tasks"
-            raise HTTPException(403, f"You may not {verb} {noun} of {model.__name__}.")
+            raise HTTPException(403, f"You may not {verb.removesuffix('_task')} {noun} of {model.__name__}.")
 
 
 def without_suffix(scope: dict[str, Any], use_cases: Mapping[str, object]) -> dict[str, Any]:
