@@ -137,10 +137,9 @@ def view(model: type[Task], task_id: str, *, hide: frozenset[str], known: Mappin
             if of and of["use_case"] in known
         },
         facts.get("group"),
-        {name: HIDDEN if name in hide else without(value, hide) for name, value in facts["attributes"].items()},
-        # An error may quote the damaged value.
-        {name: HIDDEN if name in hide else why for name, why in facts.get("unread", {}).items()},
-        {name: HIDDEN if name in hide else without(signal, hide) for name, signal in facts.get("signals", {}).items()},
+        without(facts["attributes"], hide),
+        without(facts.get("unread", {}), hide),  # an error may quote the damaged value
+        without(facts.get("signals", {}), hide),
         [name for name in facts.get("awaited_signals", ()) if name in sent_by_people(model)],
         round_of(task),
         family,
