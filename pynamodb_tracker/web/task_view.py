@@ -24,6 +24,7 @@ from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.signal import signals_in
 from pynamodb_tracker.task.task import Task
+from pynamodb_tracker.web.words import status_words
 
 HIDDEN = "hidden"
 
@@ -186,7 +187,7 @@ def _path(task: Task, step: BoundStep[Any] | None) -> list[Place]:
     is_done = task.state.status is Status.SUCCEEDED
     at = len(names) if is_done else names.index(step.name) if step is not None else -1
     ahead = "" if at < 0 or task.state.status is None else "to come"
-    status = (task.state.status or str(task.state)).replace("_", " ")
+    status = status_words(task.state.status or task.state)
     here = (
         "" if step is None else f"{status}, attempt {task.attempt} of {step.max_attempts}" if task.attempt else status
     )

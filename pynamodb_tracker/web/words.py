@@ -20,7 +20,7 @@ def visible(value: object) -> str:
 
 def status_words(status: object) -> str:
     """Return a status in words, as in `in progress` or `gave up`."""
-    return GAVE_UP if status == "ignored" else str(status).replace("_", " ").replace("ignored", GAVE_UP)
+    return str(status).replace("_", " ").replace("ignored", GAVE_UP)
 
 
 def sentence(text: str) -> str:
