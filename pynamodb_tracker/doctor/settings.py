@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
+from functools import partial
 from operator import attrgetter
 from typing import Any
 
@@ -116,10 +117,9 @@ def check_limits(description: Description) -> Iterator[Finding]:
     found = {limit.name: (model, limit) for model in models for limit in limits_of(model)}
     for name, (model, limit) in sorted(found.items()):
         numbers = {each.slots for of in models for each in limits_of(of) if each.name == name}
-        most = max(numbers)
+        most, danger = max(numbers), partial(Finding, Severity.DANGER, f"limit {name}")
         if len(numbers) > 1:
-            yield _limit_finding(
-                name,
+            yield danger(
                 f"limits of {' and '.join(map(str, sorted(numbers)))}",
                 "the same number in all steps",
                 f"Up to {most:,} tasks run at once, because the steps with the highest number take that many slots.",
@@ -129,25 +129,19 @@ def check_limits(description: Description) -> Iterator[Finding]:
         slots = sorted(table.read(range(min(most + _SLOTS_ABOVE, MOST_SLOTS))), key=attrgetter("number"))
         lost = [each for each in slots[:most] if each.is_damaged or (each.until is not None and each.until > soon)]
         if lost:
-            yield _limit_finding(
-                name,
+            yield danger(
                 f"{len(lost):,} of {most:,} slots cannot be taken, such as {table.key_text(lost[0].number)}",
                 f"tokens, and times at most {LIFETIME.seconds} seconds from now",
                 "That many fewer tasks run at once. Another program changed these items, or a worker's clock is ahead.",
                 "Correct that clock, and delete the items in the console.",
             )
         if above := sum(not each.is_free(timedelta(0)) for each in slots[most:]):
-            yield _limit_finding(
-                name,
+            yield danger(
                 f"{above:,} slots above {most:,} are taken",
                 f"at most {most:,}",
                 "More tasks run at once, because an outdated program has a higher limit.",
                 "Deploy the lower number to all workers, and check again.",
             )
-
-
-def _limit_finding(name: str, found: str, expected: str, meaning: str, to_do: str) -> Finding:
-    return Finding(Severity.DANGER, f"limit {name}", found, expected, meaning, to_do)
 
 
 def check_time_to_live(description: Description) -> Iterator[Finding]:
