@@ -233,7 +233,7 @@ WAITING = Picture(
         ),
     ],
 )
-"""What merging, repeating, joins and groups add, without failures. tests/docs/test_images.py compares it with real moves."""
+"""Moves that merging, repeating, joins and groups add, without failures. tests/docs/test_images.py checks them."""
 
 PICTURES = {"states": STATES, "waiting": WAITING}
 

@@ -6,7 +6,7 @@ from pynamodb_tracker.dynamodb import partiql
 from tests.assumptions.ledger import Item, Table, code, loads, moto_differs, own
 
 WHERE = "WHERE id = ? AND part = ?"
-NO_STATEMENTS = "Up to 25 writes in one request are applied or refused one by one, by PartiQL statements."
+NO_STATEMENTS = "Up to 25 PartiQL writes in one request are applied or refused one by one."
 
 
 def update(key: Item, actions: str, *values: Any, condition: str = "fence = ?", seen: Any = 1) -> tuple[str, list[Any]]:

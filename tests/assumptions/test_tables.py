@@ -19,7 +19,7 @@ def test_a_table_that_does_not_exist_has_an_error_of_its_own(table: Table, opera
     assert code(lambda: call(TableName="pynamodb-tracker-no-such-table", **key)) == "ResourceNotFoundException"
 
 
-@moto_differs("A query of an index that does not exist is a ValidationException.")
+@moto_differs("A query on a missing index raises a ValidationException.")
 def test_an_index_that_does_not_exist_is_invalid(table: Table) -> None:
     """Parity Suite: tier3/validation-ordering/index, "Query on a non-existent index reports ValidationException"."""
     values = dumps({":x": "x"})

@@ -102,7 +102,7 @@ def test_a_value_of_the_wrong_type_for_an_index_cancels_with_a_reason_of_its_own
     assert [reason["Code"] for reason in answer["CancellationReasons"]] == ["None", "ValidationError"]
 
 
-@moto_differs("A write reports the capacity units of the table and of each index.")
+@moto_differs("A write reports capacity units for the table and for each index.")
 def test_in_a_transaction_a_row_costs_twice_its_units_and_an_index_entry_once(table: Table) -> None:
     """Parity Suite: tier2/transactions/transactWrite.
 
@@ -117,7 +117,7 @@ def test_in_a_transaction_a_row_costs_twice_its_units_and_an_index_entry_once(ta
     assert consumed["GlobalSecondaryIndexes"]["by-state"]["CapacityUnits"] == 2
 
 
-@moto_differs("A write reports the capacity units of the table and of each index.")
+@moto_differs("A write reports capacity units for the table and for each index.")
 def test_a_changed_index_key_costs_a_unit_for_the_old_entry_and_one_for_the_new(table: Table) -> None:
     """Parity Suite: tier1/putItem/indexConsumedCapacity.
 

@@ -160,7 +160,7 @@ def of_runs(shop: Shop) -> Iterator[tuple[str, list[str]]]:
         limited = shop.use(partial(Refund.pay.run, "r-1", nothing))
     assert limited.requests == step.requests + 2
     more = limited.write_units - step.write_units
-    yield "a run of a limited step by `start`, `run` or a handler: two more requests", [shown(more), "0"]
+    yield "two more requests if `start`, `run` or a handler runs a limited step", [shown(more), "0"]
     limit = "[limit](../how-to/limit-what-runs-at-once.md)"
     yield f"a {limit}: taking, returning, and renewing a slot every 10 seconds", [f"{more / 2:g} each", "0"]
     parent, children = shop.order(), 3
@@ -168,14 +168,13 @@ def of_runs(shop: Shop) -> Iterator[tuple[str, list[str]]]:
         for number in range(children):
             ctx.create(Order, f"{parent}/{number}", wait=True)
     family = shop.use(lambda: family_of(read_task(Order, parent))).read_units
-    yield (
-        "a blocked task, however long it waits; `show` of a parent",
-        ["0", f"0; {family - children:g}, and 1 for each child"],
-    )
+    yield "a blocked task, however long it waits", ["0", "0"]
+    yield "`show` of a parent", ["0", f"{family - children:g}, and 1 for each child"]
     created = shop.use(partial(Found.create, "f-1", customer="c-1"), FoundTask).write_units - 2
     change = shop.use(lambda: Found.work.run("f-1", lambda ctx: setattr(ctx.task, "customer", "c-2")), FoundTask)
     find_by = "[`FindBy`](../how-to/store-and-find-data.md#find-the-orders-of-a-customer)"
-    yield f"{find_by}: creating a task with a value; changing the value", [shown(created, change.write_units - 6), "0"]
+    yield f"creating a task with a {find_by} value, in addition", [shown(created), "0"]
+    yield "changing that value", [shown(change.write_units - 6), "0"]
 
 
 def of_events(shop: Shop) -> Iterator[tuple[str, list[str]]]:
@@ -189,27 +188,26 @@ def of_events(shop: Shop) -> Iterator[tuple[str, list[str]]]:
     )
     first = min(several, key=lambda used: used.write_units)  # one of them finds out whether the engine takes batches
     assert again.read_units <= 2  # a refused create reads the row, unless it was sent alone
-    yield (
-        "an event that creates its task and runs it; with `create_first`",
-        [shown(created.write_units, first.write_units / 2), shown(first.read_units)],
-    )
-    yield (
-        "a repeated event with `create_if_missing`; with `create_first`",
-        [shown(repeated.write_units, again.write_units / 2), f"{repeated.read_units:g}; up to 1"],
-    )
+    assert created.read_units == first.read_units
+    yield "an event that creates its task and runs it", [w(created), shown(created.read_units)]
+    yield "the same with `create_first`", [shown(first.write_units / 2), shown(first.read_units)]
+    yield "a repeated event with `create_if_missing`", [w(repeated), shown(repeated.read_units)]
+    yield "the same with `create_first`, repeated", [shown(again.write_units / 2), "up to 1"]
 
 
 def of_signals(shop: Shop) -> Iterator[tuple[str, list[str]]]:
     task_id, other = shop.order(wait_for=Order.paid), shop.order()
     due, early, again = (shop.use(partial(Order.paid.send, each, 1)) for each in (task_id, other, other))
     signal = "[signal](../how-to/wait-for-a-signal.md)"
-    yield f"a {signal} that makes a task due; another signal; a repeated or late one", [w(due, early, again), "0"]
+    yield f"a {signal} that makes a task due", [w(due), "0"]
+    yield "another signal", [w(early), "0"]
+    yield "a repeated or late signal", [w(again), "0"]
 
 
 def of_merging(shop: Shop) -> Iterator[tuple[str, list[str]]]:
     later: dict[str, Any] = {"due_time": timedelta(hours=1)}
     task_id = shop.order(**later)
-    yield "`create_or_merge`: created", figures(shop.use(partial(Order.create_or_merge, f"{task_id}/new")))
+    yield "`create_or_merge` creates the task", figures(shop.use(partial(Order.create_or_merge, f"{task_id}/new")))
     merge = partial(Order.create_or_merge, task_id, note="new", merge=take_the_new_note, **later)
     merged = shop.use(merge)
     task_id = shop.order(state=Order.ship.pending)
@@ -217,10 +215,10 @@ def of_merging(shop: Shop) -> Iterator[tuple[str, list[str]]]:
     claim = shop.use(run.__enter__)
     requested = shop.use(partial(Order.create_or_merge, task_id))
     assert figures(merged) == figures(requested)
-    yield "merged, or requested during a run", figures(merged)
+    yield "it merges, or arrives during a run", figures(merged)
     end = shop.end(run)
     both = [getattr(claim, each) + getattr(end, each) for each in ("requests", "write_units", "read_units")]
-    yield "a run that takes in requests that arrived during it", [shown(each) for each in both]
+    yield "a run, if requests arrived during it", [shown(each) for each in both]
     yield from of_repeats(shop)
     yield from of_children(shop)
     yield from of_groups(shop)
@@ -232,14 +230,14 @@ def of_repeats(shop: Shop) -> Iterator[tuple[str, list[str]]]:
         one = shop.use(partial(Nightly.work.run, "n-1", nothing))
         clock.advance(10 * MINUTE)
         late = shop.use(partial(Nightly.work.run, "n-1", nothing))
-    requests = shown(one.requests, late.requests)
-    yield "an occurrence of a task that repeats; after others were missed", [requests, w(one, late), "0"]
+    yield "an occurrence of a repeating task", [shown(one.requests), w(one), "0"]
+    yield "the same, after missed occurrences", [shown(late.requests), w(late), "0"]
 
 
 def of_children(shop: Shop) -> Iterator[tuple[str, list[str]]]:
     names = {
         False: "success with *k* follow-ups",
-        True: "success with *k* children; with the list of them, 2 for each KB, at most 10",
+        True: "success with *k* children, including 2 for each KB of their list, at most 10",
     }
     for wait, name in names.items():
         few, many = (success_with(shop, number, wait=wait) for number in (1, 3))
@@ -255,8 +253,8 @@ def of_children(shop: Shop) -> Iterator[tuple[str, list[str]]]:
         child = Nightly.work.start(f"{ctx.task.task_id}/{number}")
         child.__enter__()
         ends.append(shop.end(child))
-    first, last = map(figures, ends)
-    yield "success of a child", [first[0], f"{first[1]}; {last[1]} for the last one", first[2]]
+    for name, end in zip(("a child's success", "the last child's success"), ends, strict=True):
+        yield name, figures(end)
 
 
 def success_with(shop: Shop, number: int, *, wait: bool) -> Usage:
@@ -276,10 +274,8 @@ def of_groups(shop: Shop) -> Iterator[tuple[str, list[str]]]:
         ends.append(shop.end(run))
     hands_on, alone = ends
     assert alone.requests == hands_on.requests
-    yield (
-        "end of a task in a group: nobody waits; hands on the turn",
-        [shown(alone.requests), w(alone, hands_on), shown(alone.read_units)],
-    )
+    yield "a group task's end, if nobody waits", figures(alone)
+    yield "a group task's end that passes the turn on", figures(hands_on)
 
 
 @pytest.mark.parametrize("rows", [of_runs, of_events, of_signals, of_merging])
@@ -301,18 +297,16 @@ def test_each_setting_that_is_a_benchmark_costs_what_the_page_says(benched: Benc
     ]
     assert beat.write_units == save.write_units
     expected = {
-        "a failure of another kind": [w(other), shown(other.read_units)],
-        "each started KB of the row above the first": [
+        "a different failure after it": [w(other), shown(other.read_units)],
+        "each additional started KB of the row": [
             f"1 per write: {sum(kb) / 2:g} for create and run",
             "0",
         ],
-        "a beat of a heartbeat; `extend_lock`; `save`": [f"{w(beat)} each", "0"],
+        "a heartbeat, `extend_lock` or `save`": [f"{w(beat)} each", "0"],
         "`transaction()`, in addition to the run": [w(own) + OF_OWN, "0"],
         "`transaction(succeed=True)`, including the claim": [f"{w(committed)} instead of {w(run)}{OF_OWN}", "0"],
         "a refused claim, and its reason": [w(refused), shown(refused.read_units)],
         "`reopen`": [w(small["reopen"]), "0"],
-        "`get_task`, small": ["0", shown(small["get_task, data read"].read_units)],
-        "`delete_task`, small": [w(small["delete_task"]), shown(small["delete_task"].read_units)],
     }
     assert {row: cells(PAGE, row) for row in expected} == expected
 
@@ -345,11 +339,11 @@ def test_a_million_tasks_cost_what_their_units_cost(benched: Benched) -> None:
     expected = {
         "create, and run one step": [shown(units[1]), price(units[1])],
         "create, and run three steps": [shown(units[3]), price(units[3])],
-        "a run of an hour with a heartbeat, `lock_for` of 5 minutes": [
+        "run for an hour with a heartbeat, `lock_for` of 5 minutes": [
             f"{w(run)} and about {beats:g}",
             price(run.write_units + beats),
         ],
-        "one step, with 20 KB of data from the start": [shown(large), price(large)],
+        "create with 20 KB of data, and run one step": [shown(large), price(large)],
     }
     assert {row: [each.strip("*") for each in cells(PAGE, row)] for row in expected} == expected
 

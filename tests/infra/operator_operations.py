@@ -17,11 +17,10 @@ from tests.support.rows import remove
 from tests.support.workers import die
 
 MOVED = (
-    "`reopen`, `ignore`, `cancel`, `unlock`, `reopen_many`, `ignore_many`; `pynamodb-tracker reopen`, `ignore`, "
-    "`cancel`, `unlock`; "
-    "`web.dashboard` with `actions`"
+    "`reopen`, `ignore`, `cancel`, `unlock`, `reopen_many`, `ignore_many`, the commands `reopen`, `ignore`, `cancel`, "
+    "`unlock`, and `web.dashboard` with `actions`"
 )
-DELETED = "`delete_task`, `delete`; `pynamodb-tracker delete`"
+DELETED = "`delete_task`, `delete`, and the command `delete`"
 
 
 @row("Operator", MOVED)
@@ -40,7 +39,7 @@ def set_aside_and_reopen(record: Record) -> None:
         Parcel.pack.reopen("o-1")  # its overflow chunks lose their time to live
 
 
-@row("Operator", "`pause`, `resume`; `pynamodb-tracker pause`, `resume`, `steps --accept`, `steps require`")
+@row("Operator", "`pause`, `resume`, and the commands `pause`, `resume`, `steps --accept`, `steps require`")
 def pause_and_resume(record: Record) -> None:
     with record:
         Payout.pay.pause(until=None, reason="")
@@ -52,7 +51,7 @@ def pause_and_resume(record: Record) -> None:
         assert run("steps", "require", "payout", "20", of="tests.infra.shop:Payout").code == 0
 
 
-@row("Operator", "`cancel` with `children`; `pynamodb-tracker cancel --children`")
+@row("Operator", "`cancel` with `children`, and the command `cancel --children`")
 def cancel_with_children(record: Record) -> None:
     Parcel.create("o-18")
     with Parcel.pack.start("o-18") as ctx:
@@ -124,7 +123,7 @@ def set_aside_and_reopen_in_a_group(record: Record) -> None:
         Letter.post.reopen("g-1")
 
 
-@row("Operator", "`repair` of a group; `pynamodb-tracker group --repair`")
+@row("Operator", "`repair` of a group, and the command `group --repair`")
 def repair_a_group(record: Record) -> None:
     for number in range(4):
         Letter.create(f"g-{number}", group="customer-7")

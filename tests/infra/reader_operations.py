@@ -14,9 +14,9 @@ from tests.infra.shop import DAILY, LETTERS, Letter, Parcel, Payout, ShopTask, r
 from tests.infra.worker_operations import LARGE
 from tests.support.rows import park
 
-ONE = "`get_task`, `get_many`, `get`, `refresh`; `pynamodb-tracker show`"
+ONE = "`get_task`, `get_many`, `get`, `refresh`, and the command `show`"
 STATE = (
-    "`query`, `page`, `index_page`, `count` of a state; `pynamodb-tracker list`, `find`, `errors`, `stuck`, `workers`, "
+    "`query`, `page`, `index_page`, `count` of a state, and the commands `list`, `find`, `errors`, `stuck`, `workers`, "
     "`schedules`, `now`, `top`, `export` of a state"
 )
 COUNTS = "`counts`"
@@ -24,7 +24,7 @@ STATUS = "`pynamodb-tracker status`"
 PAGE = "`web.dashboard`: all views but these"
 PAGE_TABLE = "`web.dashboard`: the table and its settings"
 PAGE_COUNT = "`web.dashboard`: exact counts"
-WHOLE = "`Task.scan`; `pynamodb-tracker export` without a state"
+WHOLE = "`Task.scan`, and the command `export` without a state"
 
 
 @row("Reader", ONE)
@@ -57,7 +57,7 @@ def count_all_states(record: Record) -> None:
         assert Letter.counts()[Letter.post.pending] == 1
 
 
-@row("Reader", "`pauses`; `pynamodb-tracker steps`")
+@row("Reader", "`pauses`, and the command `steps`")
 def read_the_pauses(record: Record) -> None:
     with record:
         assert Payout.pauses() == []

@@ -33,8 +33,8 @@ LARGE = {"text": [str(number) for number in range(1_000)]}
 IN_TWO_PIECES = {"text": random.Random(0).randbytes(400_000).hex()}
 
 RUN = (
-    "`start`, `run`, `run_all`, `Worker`, `aws_lambda.handles` and `retry_handler`, and in a run `save`, "
-    "`checkpoint`, `extend_lock`, `transaction`, `check_in`, heartbeats; `pynamodb-tracker run`, `retry`, `worker`"
+    "`start`, `run`, `run_all`, `Worker`, `aws_lambda.handles` and `retry_handler`, the commands `run`, `retry`, "
+    "`worker`, and in a run `save`, `checkpoint`, `extend_lock`, `transaction`, `check_in`, heartbeats"
 )
 PACK = "tests.infra.shop:pack"
 
@@ -307,7 +307,7 @@ def update_attributes_of_its_own(record: Record) -> None:
         parcel.update([Parcel.weight.set(5)])
 
 
-@row("Worker", "`send`, `aws_lambda.handles_signal`; `pynamodb-tracker signal`")
+@row("Worker", "`send`, `aws_lambda.handles_signal`, and the command `signal`")
 def send_an_answer(record: Record) -> None:
     Payout.create("pay-2", wait_for=Payout.approved)
     with record:

@@ -1,16 +1,27 @@
-"""Skips botocore's signatures. The engines do not check them, and each takes a quarter of a request's CPU time."""
+"""Skips work of botocore that takes half of its CPU time, and that no engine checks: signatures, names, endpoints."""
 
 from typing import Any
 
 from botocore.auth import SigV4Auth
 from botocore.exceptions import NoCredentialsError
+from botocore.hooks import EventAliaser
+from botocore.regions import EndpointRulesetResolver
 
 _add_auth = SigV4Auth.add_auth
+_init_aliaser = EventAliaser.__init__
+_construct_endpoint = EndpointRulesetResolver.construct_endpoint
+_aliases: dict[str, str] = {}
 
 
 def leave_signatures_out() -> None:
     """Replace all signatures of requests with a constant, for the rest of this process."""
     SigV4Auth.add_auth = _add_constant
+
+
+def remember_names_and_endpoints() -> None:
+    """Let all sessions share the aliases of events, and each client remember the endpoint of an operation."""
+    EventAliaser.__init__ = _share_aliases
+    EndpointRulesetResolver.construct_endpoint = _remember_endpoint
 
 
 def _add_constant(auth: SigV4Auth, request: Any) -> None:
@@ -23,3 +34,17 @@ def _add_constant(auth: SigV4Auth, request: Any) -> None:
     auth._modify_request_before_signing(request)
     scope = auth.scope(request)  # moto finds the account and the region in it
     request.headers["Authorization"] = f"AWS4-HMAC-SHA256 Credential={scope}, SignedHeaders=host, Signature=0"
+
+
+def _share_aliases(aliaser: EventAliaser, *arguments: Any, **named: Any) -> None:
+    _init_aliaser(aliaser, *arguments, **named)
+    aliaser._alias_name_cache = _aliases
+
+
+def _remember_endpoint(resolver: Any, operation_model: Any, call_args: Any, request_context: Any) -> Any:
+    if ":" in str((call_args or {}).get("TableName", "")):  # an ARN may name another region or account
+        return _construct_endpoint(resolver, operation_model, call_args, request_context)
+    known = vars(resolver).setdefault("_known", {})
+    if operation_model.name not in known:
+        known[operation_model.name] = _construct_endpoint(resolver, operation_model, call_args, request_context)
+    return known[operation_model.name]
