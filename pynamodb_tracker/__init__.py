@@ -141,7 +141,7 @@ _SUBMODULES = {
     *("aio", "arguments", "clock", "control", "dynamodb", "exceptions", "execution", "instrumentation"),
     *("model", "query", "status", "step", "task", "transitions"),
 }
-"""Submodules that need no extra."""
+"""Submodules that work without extras."""
 
 
 def __getattr__(name: str) -> object:

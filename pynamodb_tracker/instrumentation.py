@@ -51,7 +51,7 @@ class RunDetails:
         self.took_over = False
         """Whether the previous run never ended, because its worker died or lost the lock."""
         self.outcome: Literal["succeeded", "failed", "ignored", "released", "refused"] | None = None
-        """What was recorded. "refused" means that the task did not start, or its outcome could not be recorded."""
+        """The recorded result. "refused" means that the task did not start, or its outcome could not be recorded."""
         self.skipped_occurrence = False
         """Whether a repeating task has used up its attempts for this occurrence, and waits for the next one."""
         self.postponed = False

@@ -236,7 +236,7 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
             job = self._codec.load(item)
             if runnable and self._scheduler is not None:
                 # Without its executor, the loop would remove the job.
-                self._scheduler._lookup_executor(job.executor)  # noqa: SLF001 - there is no public way
+                self._scheduler._lookup_executor(job.executor)  # noqa: SLF001 - APScheduler lacks a public way
             if runnable:
                 # A pickled trigger may not fit its class any longer, and its error would end the loop.
                 job.trigger.get_next_fire_time(job.next_run_time, clock.now())

@@ -34,7 +34,7 @@ CALLED_OFF = ("canceled", "unavailable")
 
 
 class Accident(StrEnum):
-    """What may happen to an attempt."""
+    """An accident during an attempt."""
 
     FAILURE = "failure"
     """The outside service fails this time."""
@@ -101,7 +101,7 @@ def generate_orders(count: int) -> list[PlacedOrder]:
     """Return always the same orders, with each trouble at least once if there is room."""
     kinds = [each[1:] for each in _TROUBLES for _ in range(max(1, round(each[0] * count)))][: count // 2]
     kinds += [("delivered", {})] * (count - len(kinds))
-    random.Random("orders").shuffle(kinds)  # noqa: S311 - a demo has no secrets
+    random.Random("orders").shuffle(kinds)  # noqa: S311 - nothing here is secret
     return [
         PlacedOrder(f"o-{number:04}", status, accidents=dict(accidents))
         for number, (status, accidents) in enumerate(kinds, 1)
@@ -116,7 +116,7 @@ _MOST_FAILURES = MAX_ATTEMPTS - 2
 
 def draw_accidents(orders: Collection[PlacedOrder]) -> None:
     """Add always the same accidents to runs that succeed later: at least one death and one failure."""
-    chance = random.Random("accidents")  # noqa: S311 - a demo has no secrets
+    chance = random.Random("accidents")  # noqa: S311 - nothing here is secret
     runs = [(order, step) for order in orders for step in order.steps_started if order.end != (step, Status.IGNORED)]
     chance.shuffle(runs)
     deaths = min(_MOST_DEATHS, max(1, round(len(runs) * _SHARE_OF_DEATHS)))
@@ -193,7 +193,7 @@ def _parse_time(column: str, text: str) -> datetime:
         return datetime.fromisoformat(text)
     for form in _FORMATS:
         with suppress(ValueError):
-            return datetime.strptime(text, form)  # noqa: DTZ007 - the files have no time zones
+            return datetime.strptime(text, form)  # noqa: DTZ007 - these files lack time zones
     raise ValueError(f"{column} {text!r} is not a date. Write M/D/YYYY H:MM, month first, or YYYY-MM-DD HH:MM:SS.")
 
 

@@ -20,7 +20,7 @@ _CHECKS = (
 
 
 def examine(model: type[Task]) -> list[Finding]:
-    """Return what is wrong with this class's table, the worst first.
+    """Return the findings about this class's table, the worst first.
 
     This reads settings, one item per use case, and the limits' slots, but no tasks. A setting that cannot be read is a
     finding, too.

@@ -41,7 +41,7 @@ class Finding:
 
 
 class NotExaminedError(Exception):
-    """The table cannot be examined. The message says why, and what to do, in one line."""
+    """The table cannot be examined. The message gives the reason and the remedy in one line."""
 
 
 @dataclass(frozen=True, slots=True)

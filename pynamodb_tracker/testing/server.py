@@ -33,7 +33,7 @@ _started: weakref.WeakSet[Server] = weakref.WeakSet()
 
 
 class LocalServerError(RuntimeError):
-    """The local server cannot start. The message says why, and what to do."""
+    """The local server cannot start. The message gives the reason and the remedy."""
 
 
 class Server:

@@ -66,7 +66,7 @@ _ONLY_IN_HTML = frozenset({"picture", "given", "selected", "pages", "most_shown"
 class ActionRequest:
     """An action that somebody requests, which the `authorize` function of `dashboard` allows or denies.
 
-    The page also asks before it shows a button. Then there is no step or task.
+    The page also asks before it shows a button. Then `step` is None, and `task_ids` is empty.
     """
 
     user: str

@@ -1,4 +1,4 @@
-"""Collects what the page about one task shows."""
+"""Collects the contents of a task's page."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Event:
     """An entry in the task's history."""
 
     kind: str
-    """`failed`, or what a person did."""
+    """`failed`, or a person's action."""
     step: str
     attempt: int
     time: datetime
@@ -60,7 +60,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class TaskView:
-    """What the page about one task shows."""
+    """The contents of a task's page."""
 
     task: Task
     step: BoundStep[Any] | None
