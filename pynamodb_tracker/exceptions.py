@@ -124,6 +124,8 @@ class TaskAlreadyExistsError(TaskError):
 class SignalAlreadyReceivedError(TaskError):
     """The task has already received another signal with that name: `signal`, with its `value`, `by` and `time`."""
 
+    entry = "a-signal-is-refused"
+
     def __init__(self, message: str, *, task_id: str = "", task: FoundTask | None = None, signal: Any = None) -> None:
         super().__init__(message, task_id=task_id, task=task)
         self.signal = signal

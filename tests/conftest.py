@@ -41,7 +41,7 @@ AWS_SETTINGS = {
 }
 
 
-QUICK = ("contract", "dynamodb", "model", "presentation", "query", "typing")
+QUICK = ("contract", "control", "dynamodb", "model", "presentation", "query", "typing")
 """The folders of `--quick`, beside the files of tests/ itself; of these, what needs no engine."""
 OF_DOCS = {TESTS / "docs" / "test_images.py", TESTS / "docs" / "test_site.py"}
 """The files that `make docs` runs, which builds the site."""

@@ -95,6 +95,20 @@ def test_a_release_that_does_not_fit_is_refused(tag: str, repository: str, compl
     assert complaint in ended.stderr
 
 
+METHODS = {
+    *("assumptions", "benchmarks", "chaos", "compat", "contract", "cost", "docs", "engine", "infra", "machine"),
+    *("race", "search", "support", "typing", "upstream"),
+}
+"""The folders of tests/ that are not named after a package: a way to test, or what other tests share."""
+
+
+def test_each_folder_of_tests_is_named_after_a_package_or_is_a_way_to_test() -> None:
+    packages = {path.parent.name for path in (ROOT / "pynamodb_tracker").glob("*/__init__.py")}
+    folders = {path.parent.name for path in (ROOT / "tests").glob("*/__init__.py")}
+    assert not packages & METHODS
+    assert folders - packages == METHODS
+
+
 WITHOUT_UNIX = """
 import importlib, os, pkgutil, signal, sys
 for module, names in {

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, Self
 
 _ROOT = Path(__file__).parents[2]
-_PATH = "/2018-06-01/runtime/invocation/"
 _PATIENCE = 30.0
 
 

@@ -329,4 +329,5 @@ def test_help_breaks_lines_where_the_terminal_does_and_names_arguments_as_they_a
     assert "...}" not in output
     assert [each for each in ("<bool>", "<str>", "{", "default: (") if each in output.replace('{"a": 1}', "")] == []
     paragraphs = [line for line in output.partition("╭")[0].splitlines()[2:] if line.strip()]
+    assert paragraphs
     assert [line for line in paragraphs if not line.rstrip().endswith((".", "…"))] == []

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 from unittest import mock
 
 from pynamodb.attributes import NumberAttribute, UnicodeAttribute
@@ -28,7 +29,7 @@ class Account(Model):
 @contextmanager
 def accounts() -> Iterator[None]:
     """Let the accounts be where the tasks are."""
-    meta = {"host": getattr(AppTask.Meta, "host", None), "table_name": AppTask.Meta.table_name}
+    meta: dict[str, Any] = {"host": getattr(AppTask.Meta, "host", None), "table_name": AppTask.Meta.table_name}
     with mock.patch.multiple(Account.Meta, **meta):
         Account._connection = None
         try:

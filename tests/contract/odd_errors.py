@@ -21,7 +21,7 @@ class ReprError(Exception):
 
 class NotesError(Exception):
     @property
-    def __notes__(self) -> NoReturn:
+    def __notes__(self) -> NoReturn:  # type: ignore[override]  # that is what is odd about it
         raise RuntimeError
 
 
@@ -49,8 +49,8 @@ class LyingError(Exception):
 
 
 class ClasslessError(Exception):
-    @property  # type: ignore[misc]  # that is what is odd about it
-    def __class__(self) -> NoReturn:
+    @property  # type: ignore[misc]
+    def __class__(self) -> NoReturn:  # type: ignore[override]  # that is what is odd about it
         raise RuntimeError
 
 
@@ -60,11 +60,11 @@ class ClosedError(Exception):
 
 
 class HidingGroup(ExceptionGroup[Exception]):
-    exceptions = ()  # type: ignore[assignment]  # that is what is odd about it
+    exceptions = ()  # that is what is odd about it
 
 
 class Nameless(type):
-    __name__ = property(lambda _: 5)  # type: ignore[assignment]  # that is what is odd about it
+    __name__ = property(lambda _: 5)  # that is what is odd about it
 
 
 class NamelessError(Exception, metaclass=Nameless):
@@ -78,7 +78,7 @@ class BriefRetryError(RetryLater):
         pass
 
 
-def said(**attributes: object) -> BaseException:
+def said(**attributes: object) -> Exception:
     return _made(ValueError("said"), **attributes)
 
 
@@ -118,6 +118,6 @@ def forever() -> str:
     return forever()
 
 
-def _made(error: BaseException, **attributes: object) -> BaseException:
+def _made(error: Exception, **attributes: object) -> Exception:
     vars(error).update(attributes)
     return error

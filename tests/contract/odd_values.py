@@ -58,6 +58,8 @@ class NoOffset(tzinfo):
     def utcoffset(self, _when: datetime | None) -> None:
         return None
 
+    dst = tzname = utcoffset
+
 
 EAST, WEST = timezone(timedelta(hours=14)), timezone(timedelta(hours=-12))
 YEAR_1, YEAR_9999 = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)

@@ -9,6 +9,7 @@ from botocore.stub import Stubber
 
 from pynamodb_tracker import Task
 from pynamodb_tracker.doctor import Finding, Severity, examine
+from tests.support.engines import is_moto
 
 Answer = Mapping[str, Any] | str | None
 
@@ -86,7 +87,7 @@ def settings(model: type[Task]) -> dict[str, Any] | None:
         return None
     made = {key: part for key, part in table.items() if key not in {"CreationDateTime", "TableId", "TableSizeBytes"}}
     made["TimeToLive"] = asked.describe_time_to_live(TableName=name)["TimeToLiveDescription"]
-    if model.Meta.host is None:  # dynoxide has no backups
+    if is_moto(model):  # dynoxide has no backups
         made["Backups"] = asked.describe_continuous_backups(TableName=name)["ContinuousBackupsDescription"]
     return made
 

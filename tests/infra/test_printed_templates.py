@@ -117,7 +117,9 @@ def test_its_policies_allow_queries_of_all_indexes() -> None:
     template = Template(printed("--policies"), TableArn=ARN)
     indexes = [f"{ARN}/index/{name}" for name in ("status-index", "a-local-one", "by-customer", "by-weight")]
     for name in ("Worker", "Reader", "Operator", "Scheduler"):
-        for statement in template.properties(name)["PolicyDocument"]["Statement"]:
+        statements = template.properties(name)["PolicyDocument"]["Statement"]
+        assert statements
+        for statement in statements:
             assert statement["Resource"] == (indexes if statement["Sid"] == "States" else [ARN])
 
 

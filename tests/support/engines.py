@@ -36,6 +36,11 @@ only_dynoxide = pytest.mark.parametrize("engine", [pytest.param("dynoxide", mark
 """For contract tests with hundreds of requests. moto is many times slower, and adds nothing."""
 
 
+def is_moto(model: type[Task]) -> bool:
+    """Return whether the table of this model is moto's."""
+    return getattr(model.Meta, "host", None) is None
+
+
 def chosen(config: pytest.Config, ways: Sequence[tuple[str, ...]]) -> list[Any]:
     """Return the ways to run a test that pytest's options select, as values for `parametrize`.
 

@@ -2,6 +2,7 @@
 
 import re
 from datetime import timedelta
+from operator import attrgetter
 from pathlib import Path
 
 import jinja2
@@ -12,21 +13,22 @@ from pynamodb_tracker.presentation.overview import Number
 from pynamodb_tracker.web import charts, words
 
 ROOT = Path(web.__file__).parent
-FILES = sorted([*ROOT.glob("templates/*.html"), *ROOT.glob("static/*")])
+TEMPLATES = sorted(ROOT.glob("templates/*.html"))
+FILES = [*TEMPLATES, *sorted(ROOT.glob("static/*"))]
 
 
-def test_no_template_and_no_asset_names_another_host() -> None:
-    for file in FILES:
-        text = file.read_text(encoding="utf-8").replace('xmlns="http://www.w3.org/2000/svg"', "")
-        assert not re.search(r"""https?:|@import|["'(]//""", text), file
-        assert file.suffix != ".css" or "url(" not in text
+@pytest.mark.parametrize("file", FILES, ids=attrgetter("name"))
+def test_no_template_and_no_asset_names_another_host(file: Path) -> None:
+    text = file.read_text(encoding="utf-8").replace('xmlns="http://www.w3.org/2000/svg"', "")
+    assert not re.search(r"""https?:|@import|["'(]//""", text)
+    assert file.suffix != ".css" or "url(" not in text
 
 
-def test_no_template_has_a_script_a_style_or_a_text_that_is_not_escaped() -> None:
-    for file in ROOT.glob("templates/*.html"):
-        text = file.read_text(encoding="utf-8")
-        assert not re.search(r"<script(?! src)|<style|\bstyle=|\bon[a-z]+=|\|\s*safe|autoescape", text), file
-        jinja2.Environment(autoescape=True).parse(text)
+@pytest.mark.parametrize("file", TEMPLATES, ids=attrgetter("name"))
+def test_no_template_has_a_script_a_style_or_a_text_that_is_not_escaped(file: Path) -> None:
+    text = file.read_text(encoding="utf-8")
+    assert not re.search(r"<script(?! src)|<style|\bstyle=|\bon[a-z]+=|\|\s*safe|autoescape", text)
+    jinja2.Environment(autoescape=True).parse(text)
 
 
 def test_the_script_never_inserts_text_as_html() -> None:

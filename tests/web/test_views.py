@@ -606,7 +606,9 @@ def test_static_files_are_kept_for_ever_and_answers_are_packed(open_page: Open) 
     client = open_page()
     page = client.get("/Order/", headers={"accept-encoding": "gzip"})
     assert (page.headers["content-encoding"], page.headers["cache-control"]) == ("gzip", "no-store")
-    for link in re.findall(r'(?:href|src)="(/static/[^"]*)"', page.text):
+    links = re.findall(r'(?:href|src)="(/static/[^"]*)"', page.text)
+    assert links
+    for link in links:
         answer = client.get(link)
         assert answer.headers["cache-control"] == "private, max-age=31536000, immutable"
         plain = re.sub(r"[.]\w{12}[.]", ".", link)

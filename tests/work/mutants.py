@@ -31,7 +31,7 @@ class Mutant:
     def apply(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Replace the method by its changed source."""
         found: Any = inspect.getattr_static(self.kind, self.method)
-        function = found.fget if isinstance(found, property) else found
+        function: Any = found.fget if isinstance(found, property) else found
         source = textwrap.dedent(inspect.getsource(function))
         assert source.count(self.old) == 1, f"{self.method} has changed"
         names: dict[str, Any] = {}

@@ -101,7 +101,8 @@ class World:
 
     def __init__(self, setup: Setup, moves: tuple[Move, ...] = ()) -> None:
         self.setup, self.faults = setup, dict(setup.faults)
-        self._random, candidates.RANDOM = candidates.RANDOM, Random(1)  # type: ignore[assignment]  # repeatable moves
+        self._random = vars(candidates)["RANDOM"]
+        vars(candidates)["RANDOM"] = Random(1)  # repeatable moves
         self.clock = StoppedClock(datetime(2026, 1, 1, tzinfo=UTC))
         self._before = clock.use(self.clock)
         self.slots = None if setup.slots is None else Slots(setup.slots)
@@ -122,7 +123,7 @@ class World:
 
     def close(self) -> None:
         clock.use(self._before)
-        candidates.RANDOM = self._random
+        vars(candidates)["RANDOM"] = self._random
 
     def _source(self, name: str, ids: str) -> OnceThrough:
         definition: Any = SimpleNamespace(

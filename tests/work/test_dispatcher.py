@@ -31,7 +31,7 @@ def source_of(
 ) -> OnceThrough:
     """Return the source of a step of which these ids are due."""
     definition = SimpleNamespace(model=Order, codes=codes, pause=lambda: None, slots=lambda: slots)
-    work = StepWork(definition, print, print)  # type: ignore[arg-type]  # all that is used of one
+    work = StepWork(definition, print, print)  # all that is used of one
     return OnceThrough(work, Candidates(lambda *_: iter(ids) if read is None else read(), **options))
 
 
@@ -174,7 +174,12 @@ def test_a_task_that_waits_for_a_slot_is_read_again(stopped_clock: StoppedClock,
 def test_a_rate_is_kept_by_looking_first_and_then_waiting_for_the_turn(stopped_clock: StoppedClock) -> None:
     began, starts = stopped_clock.now(), list[float]()
     dispatcher = Dispatcher([source_of(PAY, "a", "b", "c")], rate=0.1)
-    given_by(dispatcher, lambda _: starts.append((stopped_clock.now() - began).total_seconds()) or [])  # type: ignore[func-returns-value]
+
+    def note(_: object) -> list[MadeDue]:
+        starts.append((stopped_clock.now() - began).total_seconds())
+        return []
+
+    given_by(dispatcher, note)
     assert (starts, (stopped_clock.now() - began).total_seconds()) == ([0, 10, 20], 20)
 
 
@@ -206,8 +211,8 @@ def test_a_last_attempt_runs_alone_although_others_are_due_all_the_time(
     pool: ThreadPoolExecutor, *, is_read: bool
 ) -> None:
     """Whether it is the last one is known from the row, or from the claim, which is released then."""
-    always = iter(lambda: f"b{next(numbers)}", "")
     numbers = itertools.count()
+    always = iter(lambda: f"b{next(numbers)}", "")
     dispatcher = Dispatcher(
         [source_of(PAY, left("a", is_last=True) if is_read else "a"), source_of(SHIP, read=lambda: always)]
     )
@@ -237,11 +242,10 @@ def test_a_last_attempt_runs_alone_although_others_are_due_all_the_time(
 
 
 def test_an_error_of_the_index_is_raised_where_the_task_was_asked_for() -> None:
-    def broken() -> Iterator[str]:
+    def fail() -> str:
         raise ConnectionError
-        yield
 
-    dispatcher = Dispatcher([source_of(PAY, read=broken)])
+    dispatcher = Dispatcher([source_of(PAY, read=lambda: iter(fail, ""))])
     with pytest.raises(ConnectionError):
         dispatcher.take()
     assert dispatcher.take() is None

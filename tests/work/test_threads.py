@@ -54,6 +54,7 @@ def test_what_a_call_has_started_in_a_copy_of_its_context_is_not_stopped_when_al
 
     with nullcontext() if ends else pytest.raises(SystemExit):
         threads.in_threads(keep, [1, 2], 2)
+    assert contexts
     assert not any(context.run(is_stopped) for context in contexts)
 
 

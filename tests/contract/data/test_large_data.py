@@ -51,7 +51,7 @@ def off_row_keys(task_id: str = "o-1") -> list[str]:
     return [item["use_case_id"]["S"] for item in answer["Items"]]
 
 
-def write(data: object, *saves: object) -> None:
+def write(data: Any, *saves: Any) -> None:
     """Run the first step of a task from wherever it stands, with so many saves before the success."""
     with Order.confirm_payment.start("o-1", also_from=(Order.ship.pending,)) as ctx:
         for each in saves:
@@ -300,7 +300,7 @@ def test_no_reader_sees_half_of_a_save_after_a_crash(
 def test_a_reader_that_is_overtaken_reads_the_row_again(monkeypatch: pytest.MonkeyPatch) -> None:
     Order.create("o-1", data=LARGE)
     connection = AppTask.tracker.connection().connection
-    dispatch, overtaken = connection.dispatch, []
+    dispatch, overtaken = connection.dispatch, list[dict[str, Any]]()
 
     def late(name: str, request: dict[str, Any]) -> dict[str, Any]:
         if name == "BatchGetItem" and not overtaken:

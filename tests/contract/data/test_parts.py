@@ -41,7 +41,7 @@ class Calls(list[str]):
     """The parts that have run."""
 
     def part(self, ctx: ExecutionContext[Any], name: str, result: object = None) -> Any:
-        return ctx.checkpoint(name, lambda: self.append(name) or result or name)  # type: ignore[func-returns-value]
+        return ctx.checkpoint(name, lambda: self.append(name) or result or name)
 
 
 def attempt(calls: Calls, *names: str, error: BaseException | None = None, of: Any = Bill.charge) -> None:
@@ -392,5 +392,5 @@ def test_an_async_part_in_a_run_that_is_not_is_not_done() -> None:
 
     Bill.create("b")
     with pytest.raises(TypeError, match=r"await ctx\.checkpoint"), Bill.charge.start("b") as ctx:
-        ctx.checkpoint("charge", charge)
+        _ = ctx.checkpoint("charge", charge)
     assert Bill.get_task("b").state == Bill.charge.failed

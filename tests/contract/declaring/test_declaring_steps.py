@@ -286,7 +286,7 @@ def test_also_from_of_a_task_in_progress_is_refused() -> None:
             use_case_id = UseCase("document in progress")
 
             translate = Step(10)
-            archive = Step(20, also_from=(translate.in_progress,))  # type: ignore[attr-defined]  # it is wrong
+            archive = Step(20, also_from=(translate.in_progress,))  # it is wrong
 
     with pytest.raises(DefinitionError, match="progress"):
         declare_it()

@@ -21,7 +21,7 @@ def test_a_durable_function_that_suspends_in_a_block_releases_the_task(monkeypat
         pass
 
     module = SimpleNamespace(SuspendExecution=SuspendExecution)
-    monkeypatch.setitem(sys.modules, "aws_durable_execution_sdk_python.exceptions", module)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "aws_durable_execution_sdk_python.exceptions", module)
     Order.create("o-1")
     for _ in range(4):
         fail(Order.confirm_payment, "o-1", TimedSuspendExecution())

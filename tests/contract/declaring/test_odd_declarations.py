@@ -36,6 +36,10 @@ def use_cases(setting: str, values: list[Any], message: str) -> list[Any]:
     return each(setting, lambda value: {"use_case_id": UseCase(**{**settings, setting: value})}, values, message)
 
 
+def with_defaults(kind: Any, defaults: list[Any]) -> list[Any]:
+    return [kind(default=default) for default in defaults]
+
+
 def optional() -> UnicodeAttribute:
     return UnicodeAttribute(null=True)
 
@@ -74,13 +78,13 @@ DEFINITIONS = [
         "default",
         lambda attribute: {"mine": attribute},
         [
-            *(UTCDateTimeAttribute(default=value) for value in ("now", date(2026, 1, 1).toordinal())),
-            *(NumberAttribute(default=value) for value in ("5", NAN, True, 10**126)),
+            *with_defaults(UTCDateTimeAttribute, ["now", date(2026, 1, 1).toordinal()]),
+            *with_defaults(NumberAttribute, ["5", NAN, True, 10**126]),
             NumberAttribute(default_for_new=INF),
-            *(UnicodeAttribute(default=value) for value in (5, "\ud800")),
-            BooleanAttribute(default="no"),
+            *with_defaults(UnicodeAttribute, [5, "\ud800"]),
+            *with_defaults(BooleanAttribute, ["no"]),
             ListAttribute(default=()),
-            UnicodeSetAttribute(default="abc"),
+            *with_defaults(UnicodeSetAttribute, ["abc"]),
             JSONAttribute(default=(1,)),
         ],
         r"\.mine has a default that cannot be stored: ",

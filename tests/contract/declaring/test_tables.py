@@ -15,7 +15,7 @@ from pynamodb.indexes import AllProjection, GlobalSecondaryIndex, KeysOnlyProjec
 from pynamodb_tracker import Report, Step, Task, UseCase, ValueNotStorableError
 from pynamodb_tracker.exceptions import TaskError
 from tests.contract.odd_values import columns
-from tests.support.engines import only_dynoxide
+from tests.support.engines import is_moto, only_dynoxide
 from tests.support.network import Network
 from tests.support.recorder import recorded
 from tests.support.rows import client
@@ -139,7 +139,7 @@ def test_the_status_index_exists_with_the_tables_own_indexes() -> None:
 
 
 def test_a_value_that_an_index_of_the_table_cannot_have_as_key_fails_the_attempt() -> None:
-    if ShopTask.Meta.host is None:
+    if is_moto(ShopTask):
         pytest.skip("moto lets an update write an empty text into the key of an index")
     ShopOrder.create("o-1", customer="c-1")
     with pytest.raises(ValueNotStorableError, match="customer"), ShopOrder.work.start("o-1") as ctx:

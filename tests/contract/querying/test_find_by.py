@@ -114,7 +114,7 @@ def test_pages_go_on_behind_the_last_task_and_know_when_they_end(stopped_clock: 
         Quote.create(f"q-{number}", customer="c-1")
         stopped_clock.advance(timedelta(seconds=1))
     for state in (None, Quote.work.pending):
-        found, cursor = [], None
+        found, cursor = list[list[str]](), None
         while not found or (cursor and len(found) < 3):
             page = Quote.by_customer.page("c-1", limit=2, cursor=cursor, state=state)
             found.append(ids(page.tasks))
@@ -122,9 +122,10 @@ def test_pages_go_on_behind_the_last_task_and_know_when_they_end(stopped_clock: 
         assert (found, cursor) == ([["q-0", "q-1"], ["q-2", "q-3"], ["q-4"]], None)
     assert Quote.by_customer.page("c-1", limit=5).cursor is None
     first = Quote.by_customer.page("c-1", limit=4)
-    pending = DeskTask.by_customer.page("c-1", limit=4, state=Quote.work.pending)
+    desk: Any = DeskTask.by_customer
+    pending = desk.page("c-1", limit=4, state=Quote.work.pending)
     for other in (
-        lambda: DeskTask.by_customer.page("c-1", cursor=pending.cursor, state=Complaint.work.pending),  # the same code
+        lambda: desk.page("c-1", cursor=pending.cursor, state=Complaint.work.pending),  # the same code
         lambda: Quote.by_customer.page("c-2", cursor=first.cursor),
         lambda: Quote.by_customer.page("c-1", cursor=first.cursor, state=Quote.work.pending),
         lambda: Quote.by_customer.page("c-1", cursor=first.cursor, newest_first=True),
@@ -152,7 +153,8 @@ def test_a_cursor_that_points_outside_its_window_is_refused(stopped_clock: Stopp
     for number in range(2):
         Quote.create(f"q-{number}", customer="c-1")
     now, later = stopped_clock.now(), stopped_clock.now() + timedelta(seconds=1)
-    for window, time in (({"since": now}, "1"), ({"until": later}, stamp(later))):
+    windows: list[tuple[Any, str]] = [({"since": now}, "1"), ({"until": later}, stamp(later))]
+    for window, time in windows:
         cursor = Quote.by_customer.page("c-1", limit=1, **window).cursor
         assert cursor is not None
         assert len(Quote.by_customer.page("c-1", limit=1, cursor=cursor, **window).tasks) == 1

@@ -249,7 +249,8 @@ def test_a_cursor_that_was_moved_out_of_its_window_is_a_value_error(due_time: st
     create_in_turn(clock, 0, 3)
     for number in range(3):
         succeed(Parcel.sort, f"t-{number:02}")
-    state, window = Parcel.sort.succeeded, {"since": clock.now() - MINUTE, "until": clock.now() + MINUTE}
+    state = Parcel.sort.succeeded
+    window: Any = {"since": clock.now() - MINUTE, "until": clock.now() + MINUTE}
     cursor = state.page(limit=2, **window).cursor
     assert cursor is not None
     scan_id, positions = json.loads(base64.urlsafe_b64decode(cursor))

@@ -227,7 +227,7 @@ class Goods(AppTask):
     sizes = NumberSetAttribute(null=True)
     photo = BinaryAttribute(null=True, legacy_encoding=False)
     colour = ColourAttribute(null=True)
-    box: MapAttribute[str, Any] = MapAttribute(null=True)  # type: ignore[no-untyped-call]
+    box: MapAttribute[str, Any] = MapAttribute(null=True)
     note = UnicodeAttribute(null=True)
 
 

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.usefixtures("table", "clock")
 IDS = [f"l-{number}" for number in range(12)]
 
 
-def program(**options: int) -> Any:
+def program(**options: Any) -> Any:
     """Return the use case as a program declares it."""
 
     class Letter(AppTask):

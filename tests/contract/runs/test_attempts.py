@@ -203,7 +203,9 @@ def test_a_refused_start_changes_neither_attempt_nor_fence() -> None:
 def test_an_ignored_receipt_is_kept_for_a_month(clock: StoppedClock) -> None:
     Receipt.create("r-1")
     fail(Receipt.send, "r-1")
-    assert int(Receipt.get_task("r-1").expire_time.timestamp()) == int((clock.now() + timedelta(days=30)).timestamp())
+    expire_time = Receipt.get_task("r-1").expire_time
+    assert expire_time is not None
+    assert int(expire_time.timestamp()) == int((clock.now() + timedelta(days=30)).timestamp())
 
 
 def test_a_worker_that_extends_its_last_attempt_in_time_is_not_set_aside(network: Network, clock: StoppedClock) -> None:

@@ -51,7 +51,7 @@ class Service:
 
 
 @pytest.fixture
-def handle() -> Iterator[Callable[[int, Any], None]]:
+def handle() -> Iterator[Callable[[int, Any], object]]:
     """Return signal.signal, whose effects end with the test."""
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGALRM)}
     yield signal.signal
@@ -64,7 +64,7 @@ def handle() -> Iterator[Callable[[int, Any], None]]:
     "handler", [exit_now, exit_once, Service().end, Service()], ids=["function", "once", "method", "object"]
 )
 def test_an_exit_by_the_programs_own_handler_of_sigterm_releases_the_task(
-    handle: Callable[[int, Any], None], handler: Any
+    handle: Callable[[int, Any], object], handler: Any
 ) -> None:
     Order.create("o-1")
     handle(signal.SIGTERM, handler)
@@ -77,7 +77,7 @@ def test_an_exit_by_the_programs_own_handler_of_sigterm_releases_the_task(
 
 
 @only_blocking
-def test_an_exit_by_a_handler_of_another_signal_is_a_failure(handle: Callable[[int, Any], None]) -> None:
+def test_an_exit_by_a_handler_of_another_signal_is_a_failure(handle: Callable[[int, Any], object]) -> None:
     Order.create("o-1")
     handle(signal.SIGTERM, lambda *_: None)
     handle(signal.SIGALRM, exit_now)

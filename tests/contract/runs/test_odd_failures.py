@@ -114,6 +114,7 @@ def check_failed(make: Callable[[], BaseException], state: object, kind: str, me
     assert (task.state, task.attempt, task.errors[-1].attempt) == (state, 1, 1)
     assert re.fullmatch(f"(?s){kind}", task.errors[-1].type)
     assert re.fullmatch(f"(?s){message}", task.errors[-1].message)
+    assert task.last_error is not None
     assert len(task.last_error.splitlines()) == 1
 
 

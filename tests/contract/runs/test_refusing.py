@@ -56,6 +56,7 @@ def test_a_running_task_is_locked(clock: StoppedClock) -> None:
     error = refused(Order.confirm_payment)
     assert type(error) is TaskLockedError
     assert error.task is not None
+    assert error.task.worker is not None
     assert error.task.worker in str(error)
     assert str(clock.now() + timedelta(minutes=5)) in str(error)
     assert "try again after that" in str(error)

@@ -131,7 +131,7 @@ def release(arm: Arm) -> None:
 
 def ignore(arm: Arm) -> None:
     Order.create("o-1")
-    assert Order.get_task("o-1")
+    assert Order.get_task("o-1").state == Order.confirm_payment.pending
     arm()
     assert Order.confirm_payment.ignore("o-1", reason="cancelled").state == Order.confirm_payment.ignored
 

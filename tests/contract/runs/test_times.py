@@ -149,6 +149,7 @@ def test_a_finished_task_is_kept_for_as_long_as_its_use_case_says(clock: Stopped
     Receipt.create("r-1")
     succeed(Receipt.send, "r-1")
     expire_time = Receipt.get_task("r-1").expire_time
+    assert expire_time is not None
     assert abs(expire_time - (clock.now() + timedelta(days=30))) < timedelta(seconds=1)
 
 

@@ -300,7 +300,7 @@ def test_after_the_commit_the_run_writes_nothing_more() -> None:
             debit(transaction)
         for order in (ctx.save, ctx.extend_lock, ctx.transaction):
             with pytest.raises(LockLostError, match="a transaction has recorded its success"):
-                order()  # type: ignore[operator]
+                order()
     assert balance() == 90
 
 

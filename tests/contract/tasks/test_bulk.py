@@ -183,7 +183,7 @@ def test_a_task_that_exists_is_refused_with_its_row_in_a_batch_too() -> None:
     assert sorted(report.succeeded) == [task_id for task_id in ids if task_id != "o-5"]
     refused = report.refused["o-5"]
     assert isinstance(refused, TaskAlreadyExistsError)
-    assert refused.task is not None
+    assert isinstance(refused.task, Order)
     assert (refused.task.amount, Order.get_task("o-5").amount) == (5, 5)
 
 

@@ -137,6 +137,7 @@ def test_a_row_that_another_program_has_taken_the_record_from_is_still_cancelled
 
 def test_a_task_from_elsewhere_can_be_created_as_cancelled() -> None:
     task = Sale.create("s-1", state=Sale.cancelled)
+    assert task.cancelled is not None
     assert (task.state, task.cancelled.step) == (Sale.cancelled, 100)
     assert Sale.reopen("s-1").state == Sale.pay.pending
 
@@ -161,6 +162,7 @@ def test_a_reopen_lets_a_cancelled_task_continue_at_the_step_where_it_was(status
         die(Sale.refund, "s-1")
         clock.advance(timedelta(hours=1))
     task = cancel().task
+    assert task.cancelled is not None
     assert (task.state, task.cancelled.step, task.skipped_steps) == (Sale.cancelled, 900, [200, 900, 950])
     reopened = Sale.reopen("s-1", by="bob")
     assert (reopened.state, reopened.attempt, reopened.cancelled) == (Sale.refund.pending, 0, None)
@@ -203,6 +205,7 @@ def test_a_task_that_repeats_has_no_more_occurrences_until_it_is_reopened(clock:
     Rent.create("r-1", repeat=Repeat.every(timedelta(days=1)))
     clock.advance(timedelta(days=1))
     moved = Rent.cancel("r-1", reason="x")
+    assert moved.task.last_run is not None
     assert (moved.effect, moved.task.last_run.outcome) == ("moved", "cancelled")
     fail(Rent.refund, "r-1")
     assert Rent.get_task("r-1").state == Rent.refund.ignored
@@ -246,6 +249,7 @@ def test_a_branch_step_leads_a_cancelled_task_to_its_end() -> None:
     with Sale.report.start("s-1") as ctx:
         ctx.store_result("7 euros")
     task = Sale.get_task("s-1")
+    assert task.cancelled is not None
     assert (task.state, task.cancelled.step, task.skipped_steps) == (Sale.cancelled, 100, [100, 200])
     assert Sale.report.result(task) == "7 euros"
     assert Sale.reopen("s-1").state == Sale.pay.pending

@@ -96,6 +96,7 @@ def test_a_success_in_between_is_followed_to_the_next_step(network: Network) -> 
     run.__enter__()
     before(network, "UpdateItem", lambda: run.__exit__(None, None, None))
     done = cancel(even_running=True)
+    assert done.task.cancelled is not None
     assert (done.task.cancelled.step, done.running) == (Order.ship.number, False)
 
 
@@ -179,7 +180,8 @@ def test_all_descendants_of_this_round_are_cancelled_in_one_transaction() -> Non
     assert requests.operations == ["GetItem", *lists_and_rows, "TransactWriteItems"]
     assert sorted(done.children) == DESCENDANTS
     assert {Crate.get_task(task_id).state for task_id in ("c", "c/a", "c/a/b")} == {Crate.cancelled}
-    assert Slip.get_task("s").cancelled.reason == "by phone"
+    assert (slip := Slip.get_task("s").cancelled) is not None
+    assert slip.reason == "by phone"
     assert Crate.get_task("c-other/a").state == Crate.split.pending
 
 

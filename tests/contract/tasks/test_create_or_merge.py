@@ -283,12 +283,12 @@ def test_later_moves_the_due_time_to_the_given_one(clock: StoppedClock) -> None:
 def test_what_waits_for_the_success_of_a_run_is_put_off_by_later(clock: StoppedClock) -> None:
     Index.create("i-1")
     runs()
-    for due_time in (HOUR, 2 * HOUR):
-        again = ask("a", due_time=due_time, debounce=True).task.queued
-    task = Index.get_task("i-1")
-    assert again.due_time == task.update_time + 2 * HOUR
+    queued = [ask("a", due_time=due_time, debounce=True).task.queued for due_time in (HOUR, 2 * HOUR)]
+    assert queued[-1] is not None
+    assert queued[-1].due_time == Index.get_task("i-1").update_time + 2 * HOUR
     assert Index.build.unlock("i-1", reason="its host is gone", worker=this_worker()).due_time == clock.now()
     task = ask("a", due_time=3 * HOUR, debounce=True).task
+    assert task.queued is not None
     assert (task.due_time, task.queued.due_time) == (clock.now(), clock.now() + 3 * HOUR)
 
 
@@ -667,6 +667,8 @@ def test_a_task_of_a_later_version_is_left_alone() -> None:
         ask("a")
 
 
+INDEX: Any = Index
+
 WRONG_ARGUMENTS: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "debounce alone": (lambda: ask("a", debounce=True), ValueError, "give a due_time"),
     "debounce as text": (lambda: ask("a", debounce="yes"), TypeError, "debounce must be True or False"),
@@ -674,15 +676,11 @@ WRONG_ARGUMENTS: dict[str, tuple[Callable[[], object], type[Exception], str]] = 
     "a group": (lambda: ask("a", group="g"), TypeError, "takes no group"),
     "data with merge": (lambda: ask("a", data={}), TypeError, "data cannot be merged"),
     "an unknown attribute": (lambda: ask("a", page=1), TypeError, "did you mean 'pages'"),
-    "a function of one": (lambda: Index.create_or_merge("i-1", merge=print_one), TypeError, "a function of"),
+    "a function of one": (lambda: INDEX.create_or_merge("i-1", merge=lambda _: None), TypeError, "a function of"),
     "no due time": (lambda: ask("a", due_time=5), TypeError, "due_time must be"),
     "a text for a list": (lambda: Index.create_or_merge("i-1", pages="a"), ValueNotStorableError, "Index.pages"),
     "the table": (lambda: AppTask.create_or_merge("i-1"), TypeError, "is not a use case"),
 }
-
-
-def print_one(_task: Index) -> None:
-    """Take too little."""
 
 
 @pytest.mark.parametrize("call", WRONG_ARGUMENTS)

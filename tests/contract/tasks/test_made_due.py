@@ -47,13 +47,15 @@ each_number_of_threads = pytest.mark.parametrize("threads", [1, 4])
 ran = list[str]()
 
 
-@Order.reserve.does
-@Order.pay.does
-@Order.ship.does
-@Report.collect.does
-@Part.check.does
 def note(ctx: ExecutionContext[Any]) -> None:
     ran.append(f"{ctx.task.task_id} {ctx.task.state.step}")
+
+
+Order.reserve.does(note)
+Order.pay.does(note)
+Order.ship.does(note)
+Report.collect.does(note)
+Part.check.does(note)
 
 
 @pytest.fixture(autouse=True)
@@ -61,7 +63,7 @@ def nothing_ran() -> None:
     ran.clear()
 
 
-def swept(*of: Any, context: Context | None = None, **options: Any) -> tuple[int, bool]:
+def swept(*of: Any, context: Context | None = None, **options: Any) -> tuple[int, int]:
     """Return how many runs have succeeded, and whether the time was over."""
     done = retry_handler(of, **options)({}, context)
     assert done["failed"] == done["ignored"] == done["refused"] == 0

@@ -102,7 +102,7 @@ WRONG: dict[str, Callable[[], object]] = {
     "get_task on Task itself": lambda: Task.get_task("o-1"),
     "RetryLater in seconds": lambda: RetryLater(60),  # type: ignore[arg-type]  # that is what is wrong with it
     "RetryLater below zero": lambda: RetryLater(timedelta(seconds=-1)),
-    "a stopped clock without a zone": lambda: stopped_clock(at=NAIVE).__enter__(),
+    "a stopped clock without a zone": lambda: STOPPED_CLOCK(at=NAIVE).__enter__(),
 }
 
 
@@ -317,10 +317,13 @@ def forged(positions: object) -> str:
     return encoded(json.dumps([["parcel", 10, False, None, None], positions]).encode())
 
 
+LOCAL_TABLE: Any = local_table
+STOPPED_CLOCK: Any = stopped_clock
+
 NO_CURSORS: list[Any] = [
     *("no cursor", "\ud800", "\0", 5, True, ["cursor"], {}, object()),
     *(encoded(text) for text in (b"NaN", b"1" * 5000, b"[[],{}]", b"{}", b"null")),
-    *(forged(positions) for positions in (None, [], {"parcel#10#0": "x"}, {"parcel#10#0": [DUE]})),
+    *map(forged, (None, [], {"parcel#10#0": "x"}, {"parcel#10#0": [DUE]})),
     forged({"parcel#10#0": [DUE, "t-1", "more"]}),
     encoded(b"[" * 99_999 + b"]" * 99_999),
     forged({"parcel#10#0": [DUE, ""]}),
@@ -391,7 +394,8 @@ def test_what_is_no_number_of_threads_is_refused(threads: object) -> None:
 
 @columns("name", "method")(TAKES_A_FLAG)
 def test_a_flag_is_true_or_false(name: str, method: Callable[[Any], object]) -> None:
-    for flag in ("no", "", 0, 1, None, NAN, []):
+    flags: list[object] = ["no", "", 0, 1, None, NAN, []]
+    for flag in flags:
         refuses(partial(method, flag), f"{name} must be True or False, not ")
 
 
@@ -513,12 +517,12 @@ def advance_by_a_number() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: stopped_clock(YEAR_1.replace(tzinfo=None)).__enter__(), "add tzinfo=UTC"),
-        (lambda: stopped_clock(date(2026, 1, 1)).__enter__(), "aware datetime"),
-        (lambda: stopped_clock("2026").__enter__(), "aware datetime"),
+        (lambda: STOPPED_CLOCK(YEAR_1.replace(tzinfo=None)).__enter__(), "add tzinfo=UTC"),
+        (lambda: STOPPED_CLOCK(date(2026, 1, 1)).__enter__(), "aware datetime"),
+        (lambda: STOPPED_CLOCK("2026").__enter__(), "aware datetime"),
         (advance_by_a_number, "write timedelta"),
-        (lambda: local_table().__enter__(), "argument: 'table'"),
-        (lambda: local_table("tasks").__enter__(), "class of tasks"),
+        (lambda: LOCAL_TABLE().__enter__(), "argument: 'table'"),
+        (lambda: LOCAL_TABLE("tasks").__enter__(), "class of tasks"),
     ],
     ids=["naive", "date", "text", "advance by seconds", "no table", "table by name"],
 )

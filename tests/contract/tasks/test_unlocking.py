@@ -26,7 +26,7 @@ from tests.support.workers import die, fail
 pytestmark = pytest.mark.usefixtures("table")
 
 
-def unlock(step: BoundStep[Order] = Order.confirm_payment, **held_by: str) -> Order:
+def unlock(step: BoundStep[Order] = Order.confirm_payment, **held_by: str | None) -> Order:
     return step.unlock("o-1", reason="the host is gone", by="ada", **(held_by or {"worker": this_worker()}))
 
 

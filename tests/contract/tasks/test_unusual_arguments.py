@@ -4,6 +4,7 @@ import functools
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from types import MappingProxyType
 from typing import Any, NoReturn
 
@@ -62,8 +63,8 @@ def test_a_cursor_that_lost_its_end_or_its_beginning_or_is_of_another_query_is_r
     cursor = Parcel.sort.pending.page(limit=1).cursor
     assert cursor is not None
     for cut in range(1, 12):
-        refuses(lambda cut=cut: Parcel.sort.pending.page(cursor=cursor[cut:]), "cursor")
-        refuses(lambda cut=cut: Parcel.sort.pending.page(cursor=cursor[:-cut]), "cursor")
+        refuses(partial(Parcel.sort.pending.page, cursor=cursor[cut:]), "cursor")
+        refuses(partial(Parcel.sort.pending.page, cursor=cursor[:-cut]), "cursor")
     refuses(lambda: Order.confirm_payment.pending.page(cursor=cursor), "cursor belongs to another query")
     refuses(lambda: Parcel.sort.pending.page(cursor=cursor, latest_due_first=True), "cursor belongs to another query")
     assert len(Parcel.sort.pending.page(cursor=cursor).tasks) == 1
@@ -220,7 +221,9 @@ def test_a_declared_delay_may_be_none_at_all_or_endless(clock: StoppedClock) -> 
 def test_a_finished_task_may_be_kept_for_a_century(clock: StoppedClock) -> None:
     Late.create("l-1", state=Late.at_once.pending)
     succeed(Late.at_once, "l-1")
-    assert abs(Late.get_task("l-1").expire_time - clock.now() - LONGEST) < timedelta(seconds=1)
+    expire_time = Late.get_task("l-1").expire_time
+    assert expire_time is not None
+    assert abs(expire_time - clock.now() - LONGEST) < timedelta(seconds=1)
 
 
 @pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")

@@ -387,9 +387,9 @@ def test_records_of_groups_are_taken_for_no_tasks_and_not_for_those_of_other_use
 def test_a_task_without_a_group_has_none() -> None:
     Order.create("o-1")
     with Order.pay.start("o-1") as ctx:
-        assert ctx.task.group is None
         with pytest.raises(AttributeError, match="created without group="):
             _ = ctx.group
+        assert ctx.task.group is None
 
 
 @pytest.mark.parametrize("how", ["turn deleted", "turn deleted and created again", "turn ended", "row deleted"])

@@ -523,7 +523,7 @@ def test_the_own_transaction_of_a_block_counts_for_the_parent_and_waits_for_chil
         with ctx.transaction(succeed=True):
             pass
     assert waits() == 1
-    with Part.check.start("r/0") as ctx, ctx.transaction(succeed=True):
+    with Part.check.start("r/0") as of_part, of_part.transaction(succeed=True):
         pass
     assert is_due()
 

@@ -18,7 +18,7 @@ def test_a_task_says_what_it_waits_for_and_so_does_its_refusal(waits: int, told:
     park(Order, "o-1", waits)
     assert (Order.get_task("o-1").blockers, Order.get_task("o-1").waits_for) == (waits, told)
     with pytest.raises(TaskNotReadyError, match=f"confirm_payment pending, and waits for {told}; it becomes due then"):
-        Order.confirm_payment.run("o-1", pytest.fail)
+        Order.confirm_payment.run("o-1", lambda _: pytest.fail("it waits"))
 
 
 def test_a_task_that_waits_until_some_time_says_so_and_starts_then(clock: StoppedClock) -> None:

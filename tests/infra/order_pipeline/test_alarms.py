@@ -133,3 +133,4 @@ def test_widgets_do_not_lie_on_each_other(stack: Stack) -> None:  # noqa: ARG001
         assert max(xs) < 24
         assert not cells & taken, widget["properties"]["title"]
         taken |= cells
+    assert taken

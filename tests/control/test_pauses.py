@@ -13,7 +13,9 @@ from pynamodb.exceptions import GetError, UpdateError
 
 from pynamodb_tracker import AsyncWorker, Report, Step, Task, TrackerError, UseCase, Worker
 from pynamodb_tracker.control import item, watch
+from pynamodb_tracker.dynamodb import connection
 from pynamodb_tracker.testing import StoppedClock
+from pynamodb_tracker.writes.lock import new_token
 from tests.support.network import Network, error
 from tests.support.recorder import recorded
 from tests.support.rows import client, keys, put
@@ -187,7 +189,7 @@ def test_what_was_read_last_holds_while_the_item_cannot_be_read(
     def failing(*_: object, **__: object) -> Any:
         raise GetError("down")
 
-    for send, warnings in ((failing, 1), (failing, 1), (item.send, 1), (failing, 2)):
+    for send, warnings in ((failing, 1), (failing, 1), (connection.send, 1), (failing, 2)):
         monkeypatch.setattr(item, "send", send)
         clock.advance(timedelta(seconds=5))
         assert Order.reserve.run_all(done).paused
@@ -307,7 +309,7 @@ def late_resume() -> bool:
 
 def late_resume_from_before_a_pause_that_was_kept() -> bool:
     pause(2 * HOUR)
-    token = item.new_token()
+    token = new_token()
     pause()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(item, "new_token", lambda: token)
@@ -320,7 +322,8 @@ def late_resume_from_before_a_pause_that_was_kept() -> bool:
 def shorter_pause() -> bool:
     pause(2 * HOUR)
     pause()
-    return not Order.pauses()[0].until or Order.pauses()[0].until < Order.pauses()[0].time + 2 * HOUR
+    found = Order.pauses()[0]
+    return not found.until or found.until < found.time + 2 * HOUR
 
 
 _SHORTER = "attribute_not_exists(#pause.#until) OR #pause.#until < :until"
@@ -371,9 +374,8 @@ def test_a_command_whose_answer_was_lost_finds_itself(
 
 
 def test_a_command_whose_token_is_behind_takes_a_later_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = item.new_token
     pause()
-    monkeypatch.setattr(item, "new_token", lambda above=None: real(above) if above else "0" * 24)
+    monkeypatch.setattr(item, "new_token", lambda above=None: new_token(above) if above else "0" * 24)
     Order.ship.resume()
     assert Order.pauses() == []
     pause()

@@ -12,7 +12,9 @@ from pynamodb.exceptions import GetError
 from pynamodb_tracker import AsyncWorker, DefinitionError, Step, Task, UseCase, Worker
 from pynamodb_tracker.aws_lambda import handles, retry_handler
 from pynamodb_tracker.control import item
+from pynamodb_tracker.dynamodb import connection
 from pynamodb_tracker.testing import StoppedClock
+from tests.support.declaring import declare
 from tests.support.network import Network
 from tests.support.recorder import recorded
 
@@ -34,7 +36,7 @@ def program(steps: dict[str, int]) -> Any:
     """Return the use case as a program declares it: in a process of its own, in truth."""
     ShopTask.tracker.table.use_cases.clear()
     body = {name: Step(number) for name, number in steps.items()}
-    return type(ShopTask)("Order", (ShopTask,), {"use_case_id": UseCase("order", pausable=True), **body})
+    return declare("Order", ShopTask, use_case_id=UseCase("order", pausable=True), pack=None, **body)
 
 
 def run(steps: dict[str, int]) -> Any:
@@ -159,7 +161,7 @@ def test_a_worker_that_could_not_compare_at_its_start_ends_once_it_can(
 ) -> None:
     run(README)
     order = program(RENUMBERED)
-    send = item.send
+    send = connection.send
 
     def fail_once(*_: object, **__: object) -> Any:
         monkeypatch.setattr(item, "send", send)

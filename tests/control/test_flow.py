@@ -101,6 +101,8 @@ def test_tasks_come_to_the_step_that_their_runs_have_chosen(clock: StoppedClock)
                 ctx.go_to(Parcel.send)
             case "test":
                 ctx.end_task()
+            case _:
+                pass
 
     Parcel.create_many(["p-1", "p-2", "fraud", "voucher", "test"])
     Parcel.check.run_all(choose)

@@ -186,7 +186,8 @@ def starts(write: PreparedWrite) -> Iterator[tuple[Item, Values]]:
     for negated, name, operator, operand, there, path in COMPARED.findall(told["IF"]):
         if there:
             is_list = f"{path}[" in told.get("SET", "")
-            row.setdefault(path, ({"L": []} if is_list else {"S": "there"}) if there == "exists" else None)
+            is_there: Item = {"L": []} if is_list else {"S": "there"}
+            row.setdefault(path, is_there if there == "exists" else None)
         elif negated:
             row[name] = {"N": "201"}
         elif operator == "IN":
