@@ -1,5 +1,5 @@
-# Every target sets up .venv by itself, with what it needs, again when pyproject.toml has changed. You need make, Python
-# 3.11 or later with its venv module, and a network connection to the package index whenever something is installed.
+# Every target installs its packages into .venv, again after a change of pyproject.toml. You need make, Python 3.11 or later
+# with its venv module, and a connection to the package index while something is installed.
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -10,13 +10,13 @@ BENCH := .venv/.ready-bench
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
 ARGS ?=
-# Tests of one file share what it sets up, so a file stays in one process. Files start in the order of tests/conftest.py:
-# files with few, long tests would otherwise come last, and leave a core idle.
+# A file's tests share their set-up, so it stays in one process. tests/conftest.py sorts the files: otherwise, files with few
+# long tests would come last, and leave a core idle.
 PARALLEL ?= --numprocesses auto --dist loadfile --no-loadscope-reorder
 SECONDS ?= 600
 PYTHON ?=
 
-# Tests start hundreds of processes: if none may keep what it has compiled, each compiles the library again.
+# Tests start hundreds of processes. If none may cache bytecode, each compiles the library again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo test coverage quick assumptions environments upstream check docs bench search chaos clean
@@ -27,7 +27,7 @@ help: ## list the targets
 demo: $(READY_DEMO) ## run the demo; ARGS="..." is passed on, try ARGS=--help
 	@$(BIN)/python -m pynamodb_tracker demo $(ARGS)
 
-# Tests of both engines run on dynoxide here, on moto if there is none; and on moto in `make quick`.
+# Tests for both engines run on dynoxide here, or on moto without it. In `make quick`, they run on moto.
 test: $(READY) ## run all tests; ARGS="..." runs pytest with these arguments; COVERAGE=yes does what coverage does
 	$(if $(COVERAGE),@$(BIN)/coverage erase)
 	$(BIN)/$(if $(COVERAGE),coverage run,python) -m pytest $(or $(ARGS),--one-engine $(PARALLEL))
@@ -65,20 +65,20 @@ docs: $(READY) ## build the documentation site into build/site, and test it; a b
 bench: $(BENCH) ## run the benchmarks, 20 minutes; ARGS="cpu" runs one of them, ARGS=--help lists them
 	@$(BIN)/python -m tests.benchmarks $(ARGS)
 
-search: $(READY) ## search the states of the protocol further, some minutes; ARGS=traces shows what each guard prevents
+search: $(READY) ## search more states of the protocol, some minutes; ARGS=traces shows what each guard prevents
 	@$(BIN)/python -m tests.search $(ARGS)
 
 chaos: $(READY) ## run new random sequences and a long random history, 15 minutes; SECONDS=60 for less, ARGS="--seed ..."
 	@MACHINE_EXAMPLES=$$(($(SECONDS) / 3 + 1)) $(BIN)/python -m pytest -q tests/machine
 	@$(BIN)/python -m tests.chaos --seconds $(SECONDS) $(ARGS)
 
-clean: ## remove all that these targets made, .venv included
+clean: ## remove everything that these targets made, and .venv
 	rm -rf .venv .cache .coverage .coverage.* htmlcov build dist .hypothesis .import_linter_cache
 	rm -rf .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# Make .venv, unless it has a Python that is new enough. A command of that name may be a stub that only says it is not
-# installed, so each is asked for its version.
+# Make .venv, unless it has a recent Python. A command of that name may be a stub that only says it is not installed, so
+# check each one's version.
 define make_venv
 @if ! $(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
     for python in $(PYTHON) python3.13 python3.12 python3.11 python3.14 python3 python; do \
@@ -86,8 +86,8 @@ define make_venv
         python=; \
     done; \
     if [ -z "$$python" ]; then \
-        echo "make: no Python 3.11 or later with its venv module was found; install one (on Debian and Ubuntu:" >&2; \
-        echo "make: apt-get install python3 python3-venv) and have it on the PATH as python3.11 or later, or as python3." >&2; \
+        echo "make: found no Python 3.11 or later with its venv module. Install one (on Debian and Ubuntu: apt-get" >&2; \
+        echo "make: install python3 python3-venv), and put it on the PATH as python3.11 or later, or as python3." >&2; \
         exit 1; \
     fi; \
     echo "creating .venv with $$python"; \
@@ -97,17 +97,17 @@ endef
 
 $(READY_DEMO): pyproject.toml
 	$(make_venv)
-	@echo "installing what the demo needs into .venv: about half a minute the first time"
+	@echo "installing the demo's packages into .venv: about half a minute the first time"
 	@$(INSTALL) '.[cli,local,web]'
 	@touch $@
 
 $(READY): pyproject.toml
 	$(make_venv)
-	@echo "installing what tests, checks and docs need into .venv: one to two minutes the first time"
+	@echo "installing packages for tests, checks and docs into .venv: one to two minutes the first time"
 	@$(INSTALL) '.[dev]'
 	@touch $(READY_DEMO) $@
 
-# What the library is compared with, which nothing else needs.
+# The libraries that the benchmarks compare ours with.
 $(BENCH): $(READY)
 	@$(INSTALL) '.[dev,bench]'
 	@touch $@

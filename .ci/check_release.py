@@ -1,4 +1,4 @@
-"""Refuse a release whose tag, repository and changelog do not fit: python .ci/check_release.py v0.9.0 https://..."""
+"""Refuse a release if tag, repository and changelog do not match: python .ci/check_release.py v0.9.0 https://..."""
 
 import re
 import sys
@@ -9,7 +9,7 @@ ROOT = Path(__file__).parent.parent
 
 
 def problems(tag: str, repository: str) -> list[str]:
-    """Return what is wrong with a release of this tag from this repository."""
+    """Return why a release with this tag from this repository is refused."""
     version = re.search(r'^__version__ = "(.+)"$', _text("pynamodb_tracker/__init__.py"), re.MULTILINE)
     source = tomllib.loads(_text("pyproject.toml"))["project"]["urls"]["Source"]
     found = []

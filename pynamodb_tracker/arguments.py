@@ -1,4 +1,4 @@
-"""Checks arguments before any request is sent. Each error quotes the value and says what to write instead."""
+"""Argument checks that run before any request. Each error quotes the value and says what to write instead."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 LONGEST = timedelta(days=36_500)
-"""The longest lock or retention. Adding much more to the current time would overflow `datetime`."""
+"""The longest lock or retention. Much more would overflow `datetime`."""
 
 _LONGEST_ID = 1024
-_SHOWN = 200
-"""An error message shows this many characters."""
+_SHOWN = 200  # characters of a value in an error
 
 
 def check_task_ids(method: str, task_ids: object) -> Iterator[str]:
@@ -30,12 +29,10 @@ def check_task_ids(method: str, task_ids: object) -> Iterator[str]:
 
 
 def check_group(name: object) -> str | None:
-    """Return a group name, or None. The same rules apply as to task ids."""
-    return None if name is None else check_key("name of a group", name)
+    return None if name is None else check_key("group name", name)
 
 
 def check_key(what: str, key: object) -> str:
-    """Return the key for a table or an index as plain text."""
     if not isinstance(key, str):
         raise TypeError(f"a {what} must be text, not {shown(key)}{_text_hint(key)}")
     try:
@@ -48,17 +45,14 @@ def check_key(what: str, key: object) -> str:
 
 
 check_task_id = partial(check_key, "task id")
-"""Return the task id, which can be any text of 1 to 1024 bytes."""
 
 
 def _text_hint(task_id: object) -> str:
-    """Return a hint to write a number or a UUID as text, or an empty text for other values."""
     is_number = isinstance(task_id, int) and not isinstance(task_id, bool) and task_id.bit_length() <= _LONGEST_ID
     return f": write {str(task_id)!r}" if is_number or isinstance(task_id, UUID) else ""
 
 
 def check_time(name: str, time: object) -> datetime | None:
-    """Return an aware datetime in UTC, or None."""
     if time is None:
         return None
     if not isinstance(time, datetime):
@@ -68,11 +62,10 @@ def check_time(name: str, time: object) -> datetime | None:
     try:
         return time.astimezone(UTC)
     except OverflowError:
-        raise ValueError(f"{name}={time!r} is outside of the years of datetime in UTC") from None
+        raise ValueError(f"{name}={time!r} is outside the years 1 to 9999 in UTC") from None
 
 
 def check_due_time(due_time: object, name: str = "due_time") -> datetime | timedelta | None:
-    """Return a due time: an aware datetime, a duration from now, or None."""
     if due_time is None or isinstance(due_time, datetime):
         return check_time(name, due_time)
     if not isinstance(due_time, timedelta):
@@ -83,27 +76,23 @@ def check_due_time(due_time: object, name: str = "due_time") -> datetime | timed
 
 
 def check_repeat(repeat: object) -> None:
-    """Refuse anything but a Repeat, which is recognized by its method, because few programs import the class."""
-    if repeat is not None and not hasattr(repeat, "to_json"):
+    if repeat is not None and not hasattr(repeat, "to_json"):  # few programs import its class
         raise TypeError(f"repeat must be a Repeat, not {shown(repeat)}: write Repeat.cron('0 2 * * *')")
 
 
 def check_new_task(
     task_id: object, due_time: object, group: object, repeat: object
 ) -> tuple[str, datetime | timedelta | None, str | None]:
-    """Check a new task's id, due time and group, and return them. A task in a group cannot repeat."""
     checked = check_task_id(task_id), check_due_time(due_time), check_group(group)
     check_repeat(repeat)
     if group is not None and repeat is not None:  # the task would give up its turn after each round
         raise ValueError(
-            "a task of a group cannot repeat: let a repeating task without a group create a task in the group at each "
-            "occurrence, with ctx.create(..., group=...)"
+            "a task of a group cannot repeat: let a repeating task without a group call ctx.create(..., group=...)"
         )
     return checked
 
 
 def check_duration(name: str, duration: object) -> timedelta:
-    """Return a duration, which must be above zero."""
     if not isinstance(duration, timedelta):
         raise TypeError(f"{name} must be a timedelta, not {shown(duration)}: write timedelta(seconds=...)")
     if not timedelta(0) < duration <= LONGEST:
@@ -112,38 +101,30 @@ def check_duration(name: str, duration: object) -> timedelta:
 
 
 def is_async(function: object) -> bool:
-    """Return whether a function is an `async def`, or an object with an async `__call__`."""
     return callable(function) and any(map(inspect.iscoroutinefunction, (function, type(function).__call__)))
 
 
 def check_function(function: object, *, may_be_async: bool = False) -> None:
-    """Refuse an object that is not callable, or that would return before its work is done."""
+    """Refuse a function that would return before its work is done."""
     if not callable(function):
         raise TypeError(f"this takes a function of the context, not {shown(function)}")
     for called in (function, type(function).__call__):
+        ended, kind, advice = "when it returns", "generator", "write return for yield"
         if inspect.isasyncgenfunction(called) and may_be_async:
-            raise TypeError(
-                f"this takes a function that has finished once it is awaited, not the async generator "
-                f"{shown(function)}: write return for yield"
-            )
-        if inspect.isasyncgenfunction(called) or (inspect.iscoroutinefunction(called) and not may_be_async):
-            raise TypeError(
-                f"this takes a function that has finished when it returns, not the async {shown(function)}: "
-                "write def, without async"
-            )
-        if inspect.isgeneratorfunction(called):
-            raise TypeError(
-                f"this takes a function that has finished when it returns, not the generator {shown(function)}: "
-                "write return for yield"
-            )
+            ended, kind = "once it is awaited", "async generator"
+        elif inspect.isasyncgenfunction(called) or (inspect.iscoroutinefunction(called) and not may_be_async):
+            kind, advice = "async", "write def, without async"
+        elif not inspect.isgeneratorfunction(called):
+            continue
+        raise TypeError(f"this takes a function that has finished {ended}, not the {kind} {shown(function)}: {advice}")
 
 
 def check_parameters(function: Callable[..., object], *names: str, may_be_async: bool = False) -> None:
-    """Refuse a function that does not accept these arguments. A function without a signature passes."""
+    """Refuse a function that does not accept these arguments."""
     check_function(function, may_be_async=may_be_async)
     try:
         signature = inspect.signature(function, follow_wrapped=False)  # a decorator may add its own arguments
-    except ValueError:  # some functions written in C do not have one
+    except ValueError:  # some C functions have none
         return
     try:
         signature.bind(*names)
@@ -153,25 +134,21 @@ def check_parameters(function: Callable[..., object], *names: str, may_be_async:
 
 
 def check_function_of_context(function: Any, *, may_be_async: bool = False) -> None:
-    """Refuse a function that cannot be called with only the context, before a task is claimed for it."""
     check_function(function, may_be_async=may_be_async)
     code = getattr(function, "__code__", None)
     if code is None or (code.co_argcount, code.co_kwonlyargcount) != (1, 0) or inspect.ismethod(function):
-        check_parameters(function, "ctx", may_be_async=may_be_async)  # slow, and most functions take one argument
+        check_parameters(function, "ctx", may_be_async=may_be_async)  # slow, and rarely needed
 
 
 def named_as(public: str) -> Callable[[C], C]:
-    """Let Python's own errors about arguments use a class's public name.
-
-    Otherwise they would say "SyncStep.ignore() missing 1 required keyword-only argument".
-    """
+    """Let Python's own errors about arguments use a class's public name instead of `SyncStep`."""
 
     def rename(kind: C) -> C:
         for name, member in vars(kind).items():
             function = getattr(member, "__func__", member)
             if inspect.isfunction(function) and not name.startswith("_"):
                 function.__qualname__ = f"{public}.{name}"
-                if (inner := inspect.unwrap(function)).__name__ == name:  # as of `written_as`
+                if (inner := inspect.unwrap(function)).__name__ == name:  # decorated with `written_as`
                     inner.__qualname__ = function.__qualname__
         return kind
 
@@ -179,9 +156,9 @@ def named_as(public: str) -> Callable[[C], C]:
 
 
 def written_as(example: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Add an example to Python's own errors about wrong arguments. `{0}` stands for the called object.
+    """Add an example to Python's own errors about arguments, which show no line of the called function.
 
-    The traceback of such an error lacks the function, because it never started.
+    `{0}` stands for the called object.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
@@ -206,14 +183,12 @@ def _list_options(function: Callable[..., object]) -> str:
 
 
 def check_flags(**flags: object) -> None:
-    """Refuse any flag that is not True or False."""
     for name, flag in flags.items():
         if not isinstance(flag, bool):
             raise TypeError(f"{name} must be True or False, not {shown(flag)}")
 
 
 def check_limit(name: str, limit: object) -> int | None:
-    """Return a whole number of at least 1, or None."""
     if limit is None:
         return None
     if type(limit) is not int:
@@ -224,31 +199,29 @@ def check_limit(name: str, limit: object) -> int | None:
 
 
 def check_threads(threads: object, name: str = "threads") -> int:
-    """Return the number of threads, which must be at least 1. `name` is the parameter that the error mentions."""
     if type(threads) is not int or threads < 1:
         raise ValueError(f"{name} must be a whole number from 1, not {shown(threads)}")
     return threads
 
 
 def shown(value: object) -> str:
-    """Return a value as text for an error message. The text is truncated. This never raises."""
+    """Return a value as short text for an error message. This never raises."""
     try:
         text = repr(value)
-    except Exception:  # noqa: BLE001 - the error is about the value, not about its repr
+    except Exception:  # noqa: BLE001 - the caller reports the value
         return f"a {type(value).__name__}"
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return a hint at the closest known name, or an empty text."""
-    import difflib  # noqa: PLC0415 - only errors need it, and a cold start pays for every import
+    import difflib  # noqa: PLC0415 - only errors need it
 
     near = difflib.get_close_matches(name, list(known), n=1)
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def check_rate(name: str, rate: object) -> float | None:
-    """Return the allowed starts per second, or None."""
     if rate is None:
         return None
     if isinstance(rate, bool) or not isinstance(rate, int | float):
@@ -259,14 +232,12 @@ def check_rate(name: str, rate: object) -> float | None:
 
 
 def check_reason(reason: object) -> str:
-    """Return the reason for a command, which may be an empty text."""
     if not isinstance(reason, str):
         raise TypeError(f"the reason must be text, not {shown(reason)}")
     return reason
 
 
 def check_name(name: str, given: object) -> str | None:
-    """Return a worker's or person's name, or None. An empty name is refused."""
     if given is None:
         return None
     if not isinstance(given, str):
@@ -277,7 +248,6 @@ def check_name(name: str, given: object) -> str | None:
 
 
 def check_text(name: str, text: object) -> str:
-    """Return the text, or an empty one for None."""
     if text is None:
         return ""
     if not isinstance(text, str):

@@ -1,25 +1,4 @@
-"""All exceptions that the library raises, in one tree.
-
-TrackerError
-├── DefinitionError             a class declares a use case or a step incorrectly
-├── TaskAlreadyExistsError      create: the task exists
-├── SignalAlreadyReceivedError    send: the task has another signal with that name
-├── LockLostError               the row proves that this run no longer holds the lock
-├── NestedConcurrencyLimitError  a block that has a slot of a limit starts a task that needs one, too
-├── ValueNotStorableError       a value cannot be stored (also a ValueError)
-├── TaskNotStartableError       a claim, a reopen, an ignore or a delete was refused
-│   ├── TaskNotFoundError       the task does not exist
-│   ├── TaskNotReadyError       the task is not due yet, or an earlier step is not done
-│   ├── TaskLockedError         another worker holds the lock
-│   ├── TaskAlreadySucceededError   this step is done
-│   ├── PayloadMismatchError    the step was started with another payload before
-│   ├── TaskIgnoredError        the task is ignored until somebody reopens it
-│   ├── TaskCancelledError      the task was cancelled
-│   ├── StepPausedError         the step is paused for all workers
-│   ├── ConcurrencyLimitReachedError   all slots of the step's limit are taken
-│   └── TaskFormatError         a later version of the library wrote the row
-├── GiveUp                      raise it in a block to ignore the task immediately
-└── RetryLater                  raise it in a block to fail this attempt and retry after a delay
+"""All exceptions that the library raises derive from TrackerError.
 
 Wrong arguments raise a ValueError or a TypeError, before any request. Failed requests raise PynamoDB's own errors.
 """
@@ -53,14 +32,14 @@ __all__ = [
 ]
 
 INSTALLABLE = "PATH-OF-THE-CLONE"
-"""The argument of `pip install` in messages and on pages. It becomes "pynamodb-tracker" with the first release."""
+"""The argument of `pip install` in messages and on pages. The first release changes it to "pynamodb-tracker"."""
 
 
 if TYPE_CHECKING:
     from typing import Protocol
 
     class FoundTask(Protocol):
-        """The task's row when the error was raised: an instance of your class, so `isinstance` narrows its type."""
+        """The row when the error was raised: an instance of your class, so `isinstance` narrows its type."""
 
         task_id: str
         use_case_id: str
@@ -82,19 +61,16 @@ if TYPE_CHECKING:
 
 
 TROUBLESHOOT = "https://pynamodb-tracker.github.io/pynamodb-tracker/latest/how-to/troubleshoot.html"
-"""The page that explains each common error and what to do about it."""
 
 
 def address_of(error: type[TrackerError]) -> str:
-    """Return the note with the address that explains this class of errors."""
     return f"See {TROUBLESHOOT}#{error.entry}"
 
 
 class TrackerError(Exception):
     """The base class for all errors in this library. A note links to the page that explains the error."""
 
-    entry: ClassVar[str] = ""
-    """The section about this class on the page *Troubleshoot*."""
+    entry: ClassVar[str] = ""  # its section on that page
 
     def __init__(self, *args: object) -> None:
         super().__init__(*args)
@@ -174,13 +150,13 @@ class ValueNotStorableError(TaskError, ValueError):
 class TaskNotStartableError(TaskError):
     """The task could not be started or changed.
 
-    This base class itself is raised with `detailed_error=False`, and when responses take longer than `lock_for`.
+    This class itself is raised with `detailed_error=False`, and when responses take longer than `lock_for`.
     """
 
     entry = "a-task-does-not-start"
 
     skipped_occurrence = False
-    """Whether a repeating task had no attempts left for this occurrence. The call has recorded that."""
+    """Whether a repeating task had used up its attempts for this occurrence. The call has recorded that."""
 
 
 class TaskNotFoundError(TaskNotStartableError):
@@ -233,7 +209,7 @@ class ConcurrencyLimitReachedError(TaskNotStartableError):
 class TaskFormatError(TaskNotStartableError):
     """This program cannot read the row, but others may: a later version wrote it, or this machine lacks a time zone.
 
-    Nothing was changed, and no attempt was counted.
+    The task is unchanged.
     """
 
     entry = ""
@@ -253,10 +229,10 @@ REASONS: dict[
     StepPausedError: "paused",
     ConcurrencyLimitReachedError: "limited",
 }
-"""Why a task was not started, in the words of logs and metrics."""
+"""Why a task was not started, in logs and metrics."""
 
 
-class GiveUp(TrackerError):  # noqa: N818 - users raise it as an instruction, it does not report an error
+class GiveUp(TrackerError):  # noqa: N818 - an instruction, not an error
     """Raise it in the block to ignore the task immediately, even if attempts are left. Its message is the reason.
 
     Examples:
@@ -265,14 +241,14 @@ class GiveUp(TrackerError):  # noqa: N818 - users raise it as an instruction, it
     """
 
 
-class RetryLater(TrackerError):  # noqa: N818 - users raise it as an instruction, it does not report an error
+class RetryLater(TrackerError):  # noqa: N818 - an instruction, not an error
     """Raise it in the block to fail this attempt and retry after a delay.
 
     Args:
-        delay: The next attempt starts after this delay at the earliest.
+        delay: The shortest time until the next attempt.
         message: The reason, which is stored as the attempt's error.
-        use_attempt: If False, this failure does not count as an attempt. This can happen up to 1,000 times, until the
-            step succeeds or is reopened.
+        use_attempt: If False, this failure uses no attempt. This can happen up to 1,000 times, until the step succeeds
+            or is reopened.
 
     Examples:
         >>> with Order.ship.start("o-2", skip_error=True):
@@ -290,6 +266,6 @@ class RetryLater(TrackerError):  # noqa: N818 - users raise it as an instruction
         self.delay = delay
         self.use_attempt = use_attempt
 
+    # Without this, pickle would pass only the message.
     def __reduce__(self) -> tuple[type[RetryLater], tuple[timedelta, str], dict[str, Any]]:
-        """Pickle with all arguments: the default passes only the message."""
         return (type(self), (self.delay, str(self)), vars(self))

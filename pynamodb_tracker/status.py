@@ -7,10 +7,10 @@ from enum import StrEnum
 from typing import Literal
 
 LOWEST, HIGHEST, SPACING = 1, 990, 5
-"""Step numbers are whole, between these bounds, and this far apart. A step uses four codes and reserves one."""
+"""Bounds and distance of step numbers. A step uses four codes and reserves one."""
 
 END, CANCELLED = 1000, 1001
-"""The codes of tasks that have ended: after the last step has succeeded, and after `cancel`. No step has them."""
+"""The codes after the last step has succeeded, and after `cancel`."""
 
 
 def end_of(code: int | None) -> Literal["succeeded", "cancelled"] | None:
@@ -29,18 +29,18 @@ class Status(StrEnum):
     """
 
     PENDING = "pending"
-    """Waiting for its first attempt, or for the next one after a release or reopen. A claim or an ignore ends it."""
+    """Waiting for its first attempt, or for the next one after a release or reopen."""
     IN_PROGRESS = "in_progress"
     """A worker holds the lock. That worker ends it, or an ignore, or the next claim after the lock has expired."""
     FAILED = "failed"
-    """The last attempt failed, and the task may be retried. A claim, a reopen or an ignore ends it."""
+    """The last attempt failed, and the task may be retried."""
     SUCCEEDED = "succeeded"
     """Done. If there is a next step, the task is pending there, which is the same state."""
     IGNORED = "ignored"
     """A person, GiveUp or the last failure ended the task. A reopen, or a claim with `also_from`, continues it."""
 
     def __eq__(self, other: object) -> bool:
-        """Compare with another status or its text. A number is a TypeError, because `task.status` is a code."""
+        """Compare with another status or its text. A number raises TypeError, because `task.status` is a code."""
         if isinstance(other, int) and not isinstance(other, bool):
             raise TypeError(
                 f"{other} is a state's code, which never equals Status.{self.name}: compare "
@@ -72,32 +72,21 @@ class Codes:
         self.pending = pending
         self.succeeded = succeeded
         self.done_from = pending + SPACING
-        """The lowest code that proves this step is done. It may be of a step that another program declares."""
+        """The lowest code that proves this step is done. Another program may declare a step with it."""
         self.skips_branches = skips_branches
-        """Whether there are branch steps between this step and the next one in order, or the end."""
+        """Whether branch steps lie between this step and the next one in order, or the end."""
         self.branch = branch
         """Whether a task gets to this step only if a run chooses it."""
-        self.in_progress = pending + 1
-        """The code while a worker holds the lock."""
-        self.failed = pending + 2
-        """The code after a failed attempt."""
-        self.ignored = pending + 3
-        """The code after the task was ignored."""
-        self.own = {
-            self.pending: Status.PENDING,
-            self.in_progress: Status.IN_PROGRESS,
-            self.failed: Status.FAILED,
-            self.ignored: Status.IGNORED,
-        }
-        """The four codes that belong only to this step."""
+        self.in_progress, self.failed, self.ignored = pending + 1, pending + 2, pending + 3
+        statuses = (Status.PENDING, Status.IN_PROGRESS, Status.FAILED, Status.IGNORED)
+        self.own = dict(enumerate(statuses, pending))
+        """The statuses by the four codes that belong only to this step."""
 
     def code(self, status: Status) -> int:
-        """Return this step's code for a status."""
         return self.succeeded if status is Status.SUCCEEDED else next(c for c, s in self.own.items() if s is status)
 
 
 def name_of(code: int, steps: Iterable[Codes]) -> str:
-    """Return a state's name, such as `ship pending`, or `unknown 25` if no step has that code."""
     for codes in steps:
         if code in codes.own:
             return f"{codes.step} {codes.own[code]}"

@@ -10,8 +10,7 @@ import math
 from typing import Any
 
 MAX_DEPTH = 200
-"""How deep lists and dictionaries may be nested in a JSON value. Python's own limit varies with its version and with
-the depth of the call stack."""
+"""The deepest nesting of lists and dictionaries. Python's own limit varies with its version and the call stack."""
 
 
 def dumps(value: object, **options: Any) -> str:
@@ -20,7 +19,6 @@ def dumps(value: object, **options: Any) -> str:
 
 
 def is_too_deep(value: object, text: str) -> bool:
-    """Return whether the value, serialized as `text`, is nested deeper than 200 levels."""
     if text.count("[") + text.count("{") <= MAX_DEPTH:
         return False
     level = [value] if isinstance(value, dict | list | tuple) else []
@@ -31,15 +29,11 @@ def is_too_deep(value: object, text: str) -> bool:
 
 
 def too_deep(name: str) -> ValueError:
-    """Return the error for a value that is nested too deeply."""
     return ValueError(f"{name} is nested more than {MAX_DEPTH} levels deep")
 
 
 def marked(value: Any) -> Any:
-    """Return the value with "<NaN>", "<Infinity>" or "<-Infinity>" instead of numbers that JSON does not support.
-
-    Python's `json` writes such numbers, so another program may have stored them.
-    """
+    """Replace numbers that JSON does not have, but Python stores, by "<NaN>", "<Infinity>" or "<-Infinity>"."""
     if isinstance(value, dict):
         return {name: marked(each) for name, each in value.items()}
     if isinstance(value, list | tuple):

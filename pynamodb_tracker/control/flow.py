@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from botocore.exceptions import ClientError
@@ -27,6 +28,7 @@ from pynamodb_tracker.dynamodb.forking import in_forked_process
 from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.model.overflow import GROUP_OF, RowKey, by_key, item_key, key_of
 from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.writes.lock import Journal
 
 log = logging.getLogger("pynamodb_tracker")
 
@@ -89,7 +91,7 @@ def _forget() -> None:
     _counts.clear()
 
 
-def bucket_of(took: timedelta) -> int:
+def _bucket_of(took: timedelta) -> int:
     """Return the number of a duration's bucket, from 0."""
     return bisect_left(BOUNDS, took.total_seconds())
 
@@ -118,6 +120,24 @@ def count(model: type[TaskRow], *names: str) -> None:
     except Exception:  # the transition itself is on record
         fields = log_fields(model.tracker.use_case.name)
         log.debug("the flow of %s was not counted", model.__name__, exc_info=True, extra=fields)
+
+
+def count_end(journal: Journal[Any], *, has_created: bool) -> None:
+    """Count the end of a run, and the tasks that it has created."""
+    outcome, codes, model = journal.outcome, journal.claim.statements.codes, journal.claim.statements.model
+    if outcome in (None, "released") or journal.postponed:
+        return
+    names = [f"{outcome}#{codes.pending}", *([CREATED] if has_created else [])]
+    if outcome == "succeeded":
+        if journal.next_code != codes.succeeded:
+            names += [f"{LEFT}#{codes.pending}", f"{CAME}#{journal.next_code}"]
+        if journal.claim.start_time is not None:
+            names.append(f"{TOOK}{_bucket_of(clock.now() - journal.claim.start_time)}#{codes.pending}")
+    count(model, *names)
+    follow_ups = journal.additions.get("follow_ups")
+    for created in follow_ups.models if follow_ups and outcome == "succeeded" else ():
+        if created.tracker.use_case.count_transitions:
+            count(created, CREATED)
 
 
 def _send(model: type[TaskRow], counts: _Counts, hour: datetime, numbers: Counter[str]) -> None:

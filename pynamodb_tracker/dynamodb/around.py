@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from contextvars import ContextVar
 from functools import wraps
 from types import TracebackType
-from typing import ParamSpec
+from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
+V = TypeVar("V")
 
 
 def around(steps: Callable[P, Iterator[None]]) -> Callable[P, AbstractContextManager[None]]:
@@ -37,3 +39,12 @@ class _Around(AbstractContextManager[None]):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         next(self._steps, None)
+
+
+@around
+def set_variable(variable: ContextVar[V], value: V) -> Iterator[None]:
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)

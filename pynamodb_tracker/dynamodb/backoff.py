@@ -3,14 +3,14 @@
 import random
 
 RANDOM = random.SystemRandom()
-"""The source for all random numbers except tokens. The module `random` would return the same numbers in all copies of a
-Lambda SnapStart snapshot: https://docs.aws.amazon.com/lambda/latest/dg/snapstart-uniqueness.html"""
+"""The only source of random numbers except tokens. The module `random` repeats its numbers in all copies of a Lambda
+SnapStart snapshot: https://docs.aws.amazon.com/lambda/latest/dg/snapstart-uniqueness.html"""
 
 _LONGEST_EXPONENT = 30
 
 
 def jittered_pause(retry: int, *, base: float = 0.05, longest: float = 5.0) -> float:
-    """Return the seconds to wait before a retry, numbered from 0. The limit starts at `base` and doubles each time.
+    """Return the seconds before a retry, numbered from 0. The limit starts at `base` and doubles each time.
 
     Full jitter keeps clients that failed together from retrying together:
     https://aws.amazon.com/builders-library/timeouts-retries-and-backoff-with-jitter/

@@ -2,8 +2,8 @@
 
 https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchExecuteStatement.html
 
-The first batch is preceded by a probe: an update with a condition that never holds. If the engine does not refuse it
-and return the item, or a policy denies it, writes are sent one by one.
+A probe precedes the first batch: an update with a condition that never holds. If the engine does not refuse it and
+return the item, or a policy denies it, writes are sent one by one.
 """
 
 from __future__ import annotations
@@ -22,31 +22,15 @@ from pynamodb.connection.base import Connection
 from pynamodb.connection.table import TableConnection
 from pynamodb.constants import ATTRIBUTES, CONSISTENT_READ, ITEM, KEY, RETURN_VALUES, TABLE_NAME
 
-from pynamodb_tracker.dynamodb import partiql
+from pynamodb_tracker.dynamodb import error_codes, partiql
 from pynamodb_tracker.dynamodb.connection import connection_until
-from pynamodb_tracker.dynamodb.error_codes import (
-    DENIED,
-    UnexpectedSdkError,
-    code_of,
-    is_condition_failure,
-    is_missing_table,
-    is_proof,
-    is_retryable_response,
-    item_met,
-    may_be_applied,
-    note_lost,
-    response_of,
-)
 from pynamodb_tracker.dynamodb.forking import in_forked_process
 
 log = logging.getLogger("pynamodb_tracker")
+MOST = 25  # writes in a request
+_MOST_UNCLEAR = 3  # responses in a row, after which writes are sent one by one
 
-MOST = 25
-"""https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchExecuteStatement.html"""
-
-_MOST_UNCLEAR = 3  # after this many unclear responses in a row, writes are sent one by one
-
-_CODES = {
+_CODES = {  # of single requests, by the codes of statements
     "ConditionalCheckFailed": "ConditionalCheckFailedException",
     "DuplicateItem": "ConditionalCheckFailedException",
     "ItemCollectionSizeLimitExceeded": "ItemCollectionSizeLimitExceededException",
@@ -55,20 +39,19 @@ _CODES = {
     "ThrottlingError": "ThrottlingException",
     "TransactionConflict": "TransactionConflictException",
 }
-"""Statement error codes, and their equivalents for single requests."""
 
 _VERBS = {"UpdateItem": "Update", "PutItem": "Insert", "DeleteItem": "Delete"}
-"""Operations that statements can express, and their IAM names:
+"""Operations as statements, with their IAM names:
 https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/ql-iam.html"""
 
 _UNKNOWN = {"UnknownOperation", "UnknownOperationException"}
 _INVALID, _INVALID_STATEMENT = "ValidationException", "ValidationError"
 _UNHEARD = "InternalServerError"
-"""The error code for a write that may have been applied. Retrying it shows the outcome, thanks to its condition."""
+"""For a write that may have been applied. A retry shows the outcome."""
 
 
 class BatchedWrite:
-    """A write that may share a request with others. Its result looks like a single request's."""
+    """A write that may share a request with others."""
 
     def __init__(self, table: TableConnection, operation: str, request: dict[str, Any], until: datetime | None) -> None:
         self.shared = table.connection
@@ -85,27 +68,24 @@ class BatchedWrite:
 
     @property
     def can_be_batched(self) -> bool:
-        """Whether the write may be part of a batch, as far as we know."""
         return self.statement is not None and not _support(self.shared).is_off_for(self.operation)
 
     @property
     def has_result(self) -> bool:
-        """Whether it has a response or an error."""
         return self.response is not None or self.error is not None
 
     def send_alone(self) -> dict[str, Any]:
-        """Send the write as a single request."""
         try:
             return self.connection.dispatch(self.operation, self.request)
         except (BotoCoreError, ClientError) as error:
-            if code_of(error) == self._refused_with:  # so the batch was refused for a good reason
+            if error_codes.code_of(error) == self._refused_with:  # so its batch was refused for a good reason
                 _support(self.shared).note_understood()
             if self._is_lost:
-                note_lost(error, is_lost=True)
+                error_codes.note_lost(error, is_lost=True)
             raise
 
     def result(self) -> dict[str, Any]:
-        """Return the response, or raise the error. Send the write now if it was kept out of its batch."""
+        """Return the response, or raise the error. Send the write now if it goes alone."""
         if self.alone:
             return self.send_alone()
         if self.error is not None:
@@ -115,12 +95,12 @@ class BatchedWrite:
         return self.response
 
     def _with_item_met(self, error: Exception) -> Exception:
-        """Add the existing item to the error of a put, because INSERT statements do not return it."""
+        """Add the existing item to a put's error, because INSERT does not return it."""
         asks = self.operation == "PutItem" and "ReturnValuesOnConditionCheckFailure" in self.request
-        if not (asks and is_condition_failure(error)) or item_met(error) is not None:
+        if not (asks and error_codes.is_condition_failure(error)) or error_codes.item_met(error) is not None:
             return error
-        with suppress(BotoCoreError, ClientError):  # then the refusal itself is the better error
-            error = ClientError({**response_of(error), ITEM: self._read()}, self.operation)
+        with suppress(BotoCoreError, ClientError):  # otherwise, the refusal is the better error
+            error = ClientError({**error_codes.response_of(error), ITEM: self._read()}, self.operation)
         return error
 
     def _read(self) -> dict[str, Any] | None:
@@ -128,11 +108,9 @@ class BatchedWrite:
         return self.connection.dispatch("GetItem", read).get(ITEM)
 
     def go_alone(self, code: str, *, is_lost: bool) -> None:
-        """Send the write alone, because its batch was refused with this code."""
         self.alone, self._refused_with, self._is_lost = True, code, is_lost
 
     def take(self, response: Mapping[str, Any], repeats: int) -> None:
-        """Take the response for this statement. `repeats` says how often the SDK repeated the request."""
         error = response.get("Error")
         if error is None and ITEM not in response and RETURN_VALUES in self.request:
             _support(self.shared).turn_off("the engine returns no rows for statements")
@@ -142,7 +120,7 @@ class BatchedWrite:
             self.response = {ATTRIBUTES: response[ITEM]} if ITEM in response else {}
             return
         code, message = error.get("Code", ""), error.get("Message", "")
-        if code in DENIED:
+        if code in error_codes.DENIED:
             _support(self.shared).note_denied(self.operation, message)
             self.go_alone(code, is_lost=repeats > 0)
         elif code == _INVALID_STATEMENT:  # alone, the write may be valid, or gets a better message
@@ -156,7 +134,7 @@ class _Support:
 
     def __init__(self) -> None:
         self._together: dict[str, bool] = {}
-        """True once the engine has refused an operation's probe. False if its writes must be sent alone."""
+        """True once the engine has refused an operation's probe, False if its writes must be sent alone."""
         self._unclear = 0
         self._guard = threading.Lock()
         self._turning_off = threading.Lock()
@@ -168,7 +146,7 @@ class _Support:
         return self._together.get(operation, False)
 
     def find_out(self, write: BatchedWrite) -> None:
-        """Probe whether writes like this one can be batched, unless another thread is doing so."""
+        """Probe whether writes like this one can be batched, unless another thread does."""
         if write.operation not in self._together and self._guard.acquire(blocking=False):
             try:
                 self._probe(write)
@@ -179,7 +157,6 @@ class _Support:
         self._unclear = 0
 
     def note_unclear(self, why: str) -> None:
-        """Count a response that does not show whether the engine supports batches."""
         self._unclear += 1
         if self._unclear >= _MOST_UNCLEAR:
             self.turn_off(why)
@@ -188,7 +165,6 @@ class _Support:
         self.turn_off(f"allow dynamodb:PartiQL{_VERBS[operation]} to save requests: {message}", operations={operation})
 
     def turn_off(self, why: str, level: int = logging.WARNING, operations: Iterable[str] = _VERBS) -> None:
-        """Send these operations one by one from now on. Log the reason once."""
         with self._turning_off:
             if all(map(self.is_off_for, operations)):
                 return
@@ -196,7 +172,7 @@ class _Support:
         log.log(level, "writes are sent one by one, not up to %d in a request: %s", MOST, why)
 
     def _probe(self, write: BatchedWrite) -> None:
-        if write.operation == "PutItem":  # put the item first, so that the engine must refuse the statement
+        if write.operation == "PutItem":  # so that the engine must refuse the statement
             try:
                 write.response = write.connection.dispatch(write.operation, write.request)
             except (BotoCoreError, ClientError) as error:
@@ -204,18 +180,19 @@ class _Support:
             else:
                 self._send_probe(write, write.operation, write.statement)
             return
-        # Begin with a statement that does no harm if it is applied.
-        self._send_probe(write, "UpdateItem", partiql.impossible("UpdateItem", write.request))
+        # An engine that ignores conditions must fail this harmless probe before it sees a DELETE.
+        self._send_probe(write, "UpdateItem", partiql.build_probe("UpdateItem", write.request))
         if write.operation == "DeleteItem" and "UpdateItem" in self._together:
-            self._send_probe(write, "DeleteItem", partiql.impossible("DeleteItem", write.request))
+            self._send_probe(write, "DeleteItem", partiql.build_probe("DeleteItem", write.request))
 
     def _send_probe(self, write: BatchedWrite, operation: str, probe: partiql.Statement | None) -> None:
         if probe is None or operation in self._together:
             return
         try:
             response = write.connection.dispatch("BatchExecuteStatement", {"Statements": [probe.as_entry()]})
-        except Exception as error:  # noqa: BLE001 - an emulator in this process may raise anything
-            raised = error.__cause__ if isinstance(error, UnexpectedSdkError) and may_be_applied(error) else error
+        except Exception as error:  # noqa: BLE001 - an emulator in this process
+            is_unexpected = isinstance(error, error_codes.UnexpectedSdkError) and error_codes.may_be_applied(error)
+            raised = error.__cause__ if is_unexpected else error
             if isinstance(raised, BotoCoreError | ClientError):
                 self.note_refused(raised, operation)
             else:
@@ -233,19 +210,19 @@ class _Support:
         elif code == "DuplicateItem" or (code == "ConditionalCheckFailed" and ITEM in refusal):
             self._together.setdefault(operation, True)
             self.note_understood()
-        elif code in DENIED:
+        elif code in error_codes.DENIED:
             self.note_denied(operation, refusal.get("Message", ""))
         else:
             self.note_unclear(f"a statement that must be refused got the response {code} without the item")
 
     def note_refused(self, error: Exception, *operations: str) -> None:
-        code = code_of(error)
-        if code in DENIED:
+        code = error_codes.code_of(error)
+        if code in error_codes.DENIED:
             for operation in operations:
                 self.note_denied(operation, str(error))
         elif code in _UNKNOWN:
             self.turn_off(str(error))
-        elif is_proof(error) and not is_missing_table(error):
+        elif error_codes.is_proof(error) and not error_codes.is_missing_table(error):
             self.note_unclear(str(error))  # such as an invalid value
 
 
@@ -258,9 +235,8 @@ def _support(connection: Connection) -> _Support:
         return _known.setdefault(connection.client, _Support())
 
 
-@in_forked_process
+@in_forked_process  # a thread in the parent may have held a lock
 def _forget() -> None:
-    """Start over in a forked process, because a thread in its parent may have held a lock."""
     global _known, _guard
     _known, _guard = WeakKeyDictionary(), threading.Lock()
 
@@ -268,7 +244,7 @@ def _forget() -> None:
 def execute(writes: Sequence[BatchedWrite]) -> None:
     """Send writes of one connection to different rows, in one request if possible.
 
-    Afterwards each write has a response, has an error, or goes alone. A write with none of these may have been applied.
+    Afterwards each write has a response or an error, or goes alone. One with none of these may have been applied.
     """
     support = _support(writes[0].shared)
     together = list[BatchedWrite]()
@@ -287,18 +263,18 @@ def _send_batch(writes: Sequence[BatchedWrite], support: _Support) -> None:
     try:
         response = writes[0].connection.dispatch("BatchExecuteStatement", {"Statements": entries})
     except ClientError as error:
-        if is_retryable_response(error):
-            for write in writes:
-                write.error = ClientError(dict(response_of(error)), write.operation)  # each adds notes to its own
-                note_lost(write.error, is_lost=may_be_applied(error))
+        if error_codes.is_retryable_response(error):
+            for write in writes:  # each thread adds notes to its own error
+                write.error = ClientError(dict(error_codes.response_of(error)), write.operation)
+                error_codes.note_lost(write.error, is_lost=error_codes.may_be_applied(error))
             return
         support.note_refused(error, *{write.operation for write in writes})
         for write in writes:
-            write.go_alone(code_of(error), is_lost=may_be_applied(error))
+            write.go_alone(error_codes.code_of(error), is_lost=error_codes.may_be_applied(error))
     except BotoCoreError as error:
         for write in writes:
             write.error = copy(error)
-            note_lost(write.error, is_lost=may_be_applied(error))
+            error_codes.note_lost(write.error, is_lost=error_codes.may_be_applied(error))
     else:
         responses = response["Responses"]
         codes = [response.get("Error", {}).get("Code") for response in responses]

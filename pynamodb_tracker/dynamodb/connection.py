@@ -7,6 +7,7 @@ import math
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from copy import copy
 from datetime import datetime
@@ -33,7 +34,7 @@ from pynamodb.exceptions import (
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb import error_codes
-from pynamodb_tracker.dynamodb.around import around
+from pynamodb_tracker.dynamodb.around import set_variable
 from pynamodb_tracker.dynamodb.forking import in_forked_process
 from pynamodb_tracker.dynamodb.retries import (
     SHORTEST_TIMEOUT,
@@ -61,20 +62,15 @@ _ERRORS: dict[str, tuple[type[PynamoDBConnectionError], str]] = {
 }
 
 _TRIES_OF_SDK = {"legacy": 10, "standard": 4, "adaptive": 4}
-
-_LONGEST_EXPONENT = 30  # keeps the SDK's pauses from overflowing with a thousand tries
-
+_LONGEST_EXPONENT = 30  # against an overflow with a thousand tries
 _shared: ContextVar[Batcher | None] = ContextVar("pynamodb_tracker_batcher", default=None)
-
-MOST_KEYS = 100
-"""https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchGetItem.html"""
+MOST_KEYS = 100  # in a BatchGetItem
 
 
-class Refused(Exception):  # noqa: N818 - an expected outcome that transitions handle, not an error
-    """The condition of a write did not hold.
+class Refused(Exception):  # noqa: N818 - an expected outcome
+    """A write's condition did not hold.
 
-    `repeated` says whether the SDK or this library sent the request more than once. `item` is the item that failed the
-    condition, if the request asked for it.
+    `repeated` says whether the request was sent more than once. `item` is the item that failed, if it was asked for.
     """
 
     def __init__(self, *, repeated: bool, item: dict[str, Any] | None = None) -> None:
@@ -84,14 +80,12 @@ class Refused(Exception):  # noqa: N818 - an expected outcome that transitions h
 
 
 class MissingTableError(PynamoDBConnectionError, TableDoesNotExist):
-    """PynamoDB's `TableDoesNotExist`, with a message that says where the table is missing and how to fix it."""
-
     def __init__(self, message: str, cause: Exception | None = None) -> None:
         PynamoDBException.__init__(self, message, cause)
 
 
 def endpoint_of(client: botocore.client.BaseClient) -> str:
-    """Return the URL that a client sends its requests to. With credentials, it may belong to the account."""
+    """Return a client's URL. With credentials, it may belong to the account."""
     try:
         url = urlsplit(client.generate_presigned_url("describe_limits"))
     except (BotoCoreError, ClientError, OSError):  # no credentials
@@ -100,13 +94,11 @@ def endpoint_of(client: botocore.client.BaseClient) -> str:
 
 
 def missing_table(table: TableConnection, cause: Exception | None) -> MissingTableError:
-    """Return the error for a missing table."""
     client = table.connection.client
     where = f"{client.meta.region_name} ({endpoint_of(client)})"
     error = MissingTableError(
         f"the table {table.table_name!r} does not exist in {where}, or is not active yet: call "
-        "create_table(wait=True) on its class, deploy its template, or correct table_name and region in its Meta, or "
-        "use credentials for another account",
+        "create_table(wait=True) on its class, deploy its template, or correct its table_name, region or account",
         cause,
     )
     error.__cause__ = cause
@@ -118,8 +110,7 @@ class Batcher(Protocol):
 
     def dispatch(
         self, table: TableConnection, operation: str, request: dict[str, Any], until: datetime | None
-    ) -> dict[str, Any]:
-        """Send a write, and return its response. Raise the SDK's error."""
+    ) -> dict[str, Any]: ...
 
 
 def send(
@@ -127,10 +118,10 @@ def send(
 ) -> dict[str, Any]:
     """Send a request through PynamoDB's connection. Raise Refused, or PynamoDB's error for the operation.
 
-    `until` is when the row's lock expires. A later response is worthless. Temporary failures are retried with full
-    jitter: throttling, server errors, and TransactionConflict, which says nothing about the condition
-    (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/transaction-apis.html). Within `Persisting`, every
-    failure is retried unless the response proves that retrying cannot help.
+    `until` is when the row's lock expires. Temporary failures are retried, even TransactionConflict, which says nothing
+    about the condition: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/transaction-apis.html
+
+    Within `persist`, every failure is retried unless the response proves that retrying cannot help.
     """
     tries: Tries | None = None
     repeated, batcher = False, None if operation == "GetItem" else _shared.get()
@@ -154,18 +145,11 @@ def send(
                 raise kind(f"{message}: {error}", error) from error
 
 
-@around
-def sharing_requests(batcher: Batcher | None) -> Iterator[None]:
-    """Combine the writes in this block with those from other threads."""
-    before = _shared.set(batcher)
-    try:
-        yield
-    finally:
-        _shared.reset(before)
+def sharing_requests(batcher: Batcher | None) -> AbstractContextManager[None]:
+    return set_variable(_shared, batcher)
 
 
 def shares_requests() -> bool:
-    """Return whether writes are combined with other threads, where statements can express them."""
     return _shared.get() is not None
 
 
@@ -182,7 +166,6 @@ def connection_until(table: TableConnection, until: datetime | None) -> Connecti
 
 
 def read(table: TableConnection, request: Callable[[TableConnection], R]) -> R:
-    """Read from the table, with the same retries as `send`."""
     tries: Tries | None = None
     while True:
         try:
@@ -205,7 +188,6 @@ def read(table: TableConnection, request: Callable[[TableConnection], R]) -> R:
 def pages(
     table: TableConnection, query: Callable[..., dict[str, Any]], *args: Any, start: Any = None, **options: Any
 ) -> Iterator[dict[str, Any]]:
-    """Yield a query's or scan's pages, requesting each when it is needed."""
     while True:
         response = read_page(table, query, *args, start=start, **options)
         yield response
@@ -217,12 +199,11 @@ def pages(
 def read_page(
     table: TableConnection, query: Callable[..., dict[str, Any]], *args: Any, start: Any = None, **options: Any
 ) -> dict[str, Any]:
-    """Return one page, beginning at `start`."""
     return read(table, methodcaller(query.__name__, *args, exclusive_start_key=start, **options))
 
 
 def get_items(table: TableConnection, keys: Sequence[Item], *, consistent: bool = True) -> Iterator[Item]:
-    """Read items by key, requesting unprocessed keys again. Raise GetError if some cannot be read."""
+    """Read items by key, requesting unprocessed keys again."""
     for at in range(0, len(keys), MOST_KEYS):
         left: Any = [_plain_key(key) for key in keys[at : at + MOST_KEYS]]
         tries, requests = Tries(), 0
@@ -238,7 +219,7 @@ def get_items(table: TableConnection, keys: Sequence[Item], *, consistent: bool 
                 text = "the table %s returns BatchGetItem in small pieces: %d keys remain after %d requests"
                 log.warning(text, table.table_name, len(left), requests)
             message = f"{len(left)} keys were not processed, which happens while the table is throttled"
-            code = "ProvisionedThroughputExceededException"  # the code that a single request would get
+            code = "ProvisionedThroughputExceededException"  # as for a single request
             error = ClientError({"Error": {"Code": code, "Message": message}}, "BatchGetItem")
             if len(left) < before:
                 tries = Tries()
@@ -254,7 +235,7 @@ def _plain_key(key: Item) -> dict[str, Any]:
 
 
 def _set_user_agent(session: botocore.session.Session) -> None:
-    """Give a session's clients a fixed user agent, because botocore otherwise builds it twice per request."""
+    """Give clients a constant user agent, because botocore otherwise builds it twice per request."""
     known = session.get_default_client_config()
     if known is not None and known.user_agent:
         return
@@ -265,21 +246,17 @@ def _set_user_agent(session: botocore.session.Session) -> None:
 
 
 class _Flight(threading.local):
-    """A thread's current request. It watches all the SDK's tries, because the SDK's error describes only the last."""
+    """A thread's current request. It watches all tries, because the SDK's error describes only the last."""
 
-    is_sent = False
-    """Whether a try was sent and is waiting for its response."""
-    is_lost = False
-    """Whether a try lost its response and may have been applied."""
+    is_sent = False  # a try is waiting for its response
+    is_lost = False  # a try may have been applied without a response
 
     def watch(self, client: Any) -> None:
-        """Watch the client's tries. Watching it again has no effect."""
         events = client.meta.events
         events.register_last("before-send.dynamodb", self._note_sent, "pynamodb_tracker before-send")
         events.register_first("needs-retry.dynamodb", self._note_outcome, "pynamodb_tracker needs-retry")
 
     def end(self, error: Exception) -> None:
-        """Note on the request's error whether any try may have been applied."""
         error_codes.note_lost(error, is_lost=self.is_sent or self.is_lost)
 
     def _note_sent(self, **_: object) -> None:
@@ -288,7 +265,7 @@ class _Flight(threading.local):
     def _note_outcome(
         self, response: Any = None, caught_exception: Exception | None = None, **_: object
     ) -> bool | None:
-        """Note a try's outcome. Return False to keep the SDK from retrying, because it does not know our deadline."""
+        """Note a try's outcome. Return False to end the SDK's retries, because it does not know our deadline."""
         self.is_sent, asks_for_pause = False, False
         if caught_exception is not None:
             self.is_lost = self.is_lost or error_codes.is_lost(caught_exception)
@@ -299,14 +276,12 @@ class _Flight(threading.local):
 
 
 class SharedConnection(Connection):
-    """PynamoDB's connection, with a client that is built only once, even if several threads need it at the same time.
+    """PynamoDB's connection, with a client that is built only once, even if several threads need it.
 
-    A client's timeouts are fixed. Shortly before a lock expires, requests therefore use another connection with the
-    same settings and shorter timeouts.
+    A client's timeouts are fixed. Shortly before a lock expires, requests use a connection with shorter ones.
 
-    The body under the lock `building` is on the same line as its `with`. Python visits that line again to release the
-    lock. If a trace function raised there, the lock would stay locked, and every thread would wait for it. Since 3.12,
-    Python also visits the line again after an `or`.
+    `with self.building` has its body on the same line. Python visits that line again to release the lock, and
+    since 3.12 after an `or`. If a trace function raised there, the lock would stay locked forever.
     """
 
     def __init__(self, *, like: SharedConnection | None = None, **settings: Any) -> None:
@@ -316,7 +291,7 @@ class SharedConnection(Connection):
         self._session: botocore.session.Session | None = like.session if like else None
         self._rungs: tuple[list[_Rung], list[_Rung]] | None = None
         self.longest = math.inf
-        """Seconds that a request can take with the SDK's retries and pauses, or infinity until that is known."""
+        """Seconds that a request can take with the SDK's retries and pauses, once that is known."""
         self._flight = _Flight()
         self._watched: Any = None  # the client, once `_flight` watches it
         _connections.add(self)
@@ -328,7 +303,7 @@ class SharedConnection(Connection):
 
     @property
     def client(self) -> botocore.client.BaseClient:
-        """Return this connection's only botocore client. PynamoDB replaces one that has no credentials."""
+        """Return this connection's only botocore client. PynamoDB replaces one without credentials."""
         client = self._watched
         if client is not None and client._request_signer._credentials:  # noqa: SLF001 - as PynamoDB asks
             return client
@@ -354,7 +329,7 @@ class SharedConnection(Connection):
             self._flight.end(error)
             contacted = error.kwargs.get("endpoint_url") or self.client.meta.endpoint_url
             if error_codes.advise(error, f"{self._description} at {str(contacted).rstrip('/')}"):
-                raise error.with_traceback(None) from None  # 60 lines from inside the SDK would add nothing
+                raise error.with_traceback(None) from None  # 60 lines from inside the SDK
             raise
         except Exception as error:
             if self._client is None or not error_codes.is_of_sdk(error):
@@ -368,7 +343,7 @@ class SharedConnection(Connection):
         return f"table {next(iter(self._tables))}"
 
     def create_table(self, table_name: str, *args: Any, **options: Any) -> dict[str, Any]:
-        """Create a table, unless it exists. A global index without its own throughput gets the table's."""
+        """Create a table, unless it exists. An index without its own throughput gets the table's."""
         names = {"ReadCapacityUnits": "read_capacity_units", "WriteCapacityUnits": "write_capacity_units"}
         units = {name: options.get(option) for name, option in names.items()}
         for index in options.get("global_secondary_indexes") or ():
@@ -381,7 +356,6 @@ class SharedConnection(Connection):
             return {}
 
     def update_time_to_live(self, table_name: str, ttl_attribute_name: str) -> dict[str, Any]:
-        """Enable time to live, unless another program has just done so."""
         try:
             return super().update_time_to_live(table_name, ttl_attribute_name)
         except TableError as error:
@@ -394,16 +368,15 @@ class SharedConnection(Connection):
             return {}
 
     def prepare(self) -> None:
-        """Build the clients now, and everything else that the first request or refusal needs."""
+        """Build everything now that the first request or refusal needs."""
         self._build_rungs()
         self.client.meta.service_model.shape_for_error_code("ConditionalCheckFailedException")  # indexes all errors
-        "localhost".encode("idna")  # as urllib3 does with each host, which imports large tables
+        "localhost".encode("idna")  # as urllib3 does, which imports large tables
 
     def within(self, seconds: float, strictly: float = math.inf) -> SharedConnection:
-        """Return a connection that ends a request in that many seconds, including the SDK's retries.
+        """Return a connection that ends a request in that many seconds, or the quickest.
 
-        If none is quick enough, return the quickest. `strictly` also counts the SDK's pauses after throttling, and
-        allows connections with fewer tries.
+        `strictly` also counts the SDK's pauses after throttling, and allows connections with fewer tries.
         """
         slower, fewer = self._rungs or self._build_rungs()
         for longest, pauses, connection in slower:
@@ -414,7 +387,7 @@ class SharedConnection(Connection):
         return next((found for longest, pauses, found in fewer if strictly >= longest + pauses), fewer[-1][2])
 
     def _build_rungs(self) -> tuple[list[_Rung], list[_Rung]]:
-        """Return connections with ever shorter timeouts, starting with this one, and connections with fewer tries."""
+        """Return connections with ever shorter timeouts, and connections with fewer tries."""
         with self.building: return self._load_rungs()  # fmt: skip  # noqa: E701 - see the class
 
     def _load_session(self) -> botocore.session.Session:
@@ -453,7 +426,7 @@ class SharedConnection(Connection):
     def forget_client(self) -> None:
         """Discard the client in a forked process.
 
-        It could read a response to its parent, or wait forever for a lock that a thread in its parent held.
+        It could read a response to its parent, or wait forever for a lock of its parent's thread.
         """
         self.building, self._local = threading.RLock(), threading.local()
         self._client = self._watched = self._rungs = self._session = None
@@ -462,7 +435,7 @@ class SharedConnection(Connection):
     def _copy_with(self, connect: float, read: float, **settings: Any) -> SharedConnection:
         timeouts = {"connect_timeout_seconds": connect, "read_timeout_seconds": read}
         found = type(self)(like=self, **{**self._settings, **timeouts, **settings})
-        found._tables = self._tables  # noqa: SLF001 - PynamoDB's knowledge about the tables is the same
+        found._tables = self._tables  # noqa: SLF001 - the tables are the same
         return found
 
 

@@ -24,7 +24,7 @@ from botocore.exceptions import (
 from botocore.exceptions import ConnectionError as NoConnectionError
 from pynamodb.exceptions import PynamoDBException, TransactWriteError
 
-SERVER_ERROR = 500  # the first HTTP status code for server errors
+SERVER_ERROR = 500
 
 _TEMPORARY = {
     "InternalServerError",
@@ -57,52 +57,46 @@ _PROOFS = {
     "UnknownOperationException",
     *_INVALID,
 }
-"""Responses which prove that the request can never be applied. All other errors may be temporary, because the claim
-has just succeeded with the same permissions and settings."""
+"""Responses which prove that the request can never be applied.
+
+All other errors may be temporary, because the claim has just succeeded with the same permissions and settings."""
 
 _PROOFS_OF_REASONS = {"ConditionalCheckFailed", "DuplicateItem", "ItemCollectionSizeLimitExceeded", "ValidationError"}
-"""Cancellation reasons which prove that a transaction can never be applied."""
-
 _CONFLICTS = {"TransactionConflict", "TransactionConflictException", "TransactionInProgressException"}
 
 _NO_CONNECTION = re.compile(
     "CERTIFICATE_VERIFY_FAILED|NewConnectionError|Tunnel connection failed|Unable to connect to proxy"
 )
-"""Parts of proxy and TLS errors which show that nothing was sent, because the connection failed."""
+"""Proxy and TLS errors which show that nothing was sent, because the connection failed."""
 
 _DENIED = re.compile(r"perform: dynamodb:(\w+) on resource: \S+?:table/([\w.-]+)")
-
 DENIED = {"AccessDenied", "AccessDeniedException"}
-
 Writes = Sequence[Mapping[str, Any]]
-"""A transaction's writes in DynamoDB's wire format."""
-
 _LOST = "pynamodb_tracker_lost"
 
-_OF_ANOTHER_SCHEMA = (
+_OF_ANOTHER_SCHEMA = (  # parts of DynamoDB's messages about missing keys and indexes
     "does not have the specified index",
-    "Invalid index",  # as moto says it
-    "backfilling",  # the index is being created
+    "Invalid index",  # moto
+    "backfilling",
     "key element does not match the schema",
     "Missing the key",
     "Type mismatch for key",
     "Type mismatch for Index Key",
     "Query condition missed key schema element",
-    "number of query conditions",  # more than the index has key attributes
+    "number of query conditions",
     "Condition parameter type does not match schema type",
-    "does not project",  # an attribute in a filter
+    "does not project",
 )
-"""Parts of DynamoDB's messages about missing keys and indexes."""
 
 
 def is_temporary(error: PynamoDBException) -> bool:
-    """Return whether the same request may succeed later: it was throttled, lost its response, or met a server error."""
+    """Return whether the same request may succeed later."""
     reasons = _cancellation_reasons(error.cause)
     was_cancelled_for_now = bool(reasons) and reasons <= _TEMPORARY_REASONS
     return was_cancelled_for_now or is_retryable_response(error.cause) or got_no_response(error.cause)
 
 
-class UnexpectedSdkError(BotoCoreError):  # type: ignore[misc]  # it has no types
+class UnexpectedSdkError(BotoCoreError):  # type: ignore[misc]  # untyped
     """Any other exception from within the SDK, such as a FileNotFoundError from a credential provider."""
 
     fmt = "{kind}: {message}"
@@ -112,7 +106,7 @@ def is_of_sdk(error: Exception) -> bool:
     """Return whether an exception that left the SDK is about the request.
 
     A signal handler or another thread usually stops a program with its own exception class. Otherwise the traceback
-    contains the handler, whose arguments include the interrupted frame. Programming errors are not about the request.
+    contains the handler, whose arguments include the interrupted frame.
     """
     if isinstance(error, _MISTAKES) or type(error).__module__ not in _OF_PROVIDERS:
         return False
@@ -125,11 +119,11 @@ def _has_argument(frame: FrameType, argument: object) -> bool:
     return any(each is argument for value in values for each in (value if type(value) is tuple else (value,)))
 
 
+# Programming errors, for example in an SDK hook. Missing credentials never raise these.
 _MISTAKES = (ArithmeticError, AssertionError, AttributeError, MemoryError, NameError, RecursionError, TypeError)
-"""Programming errors, for example in an SDK hook. Missing credentials never raise these."""
 
+# Modules with exceptions that credential providers let through.
 _OF_PROVIDERS = {"builtins", "configparser", "json.decoder", "socket", "ssl", "subprocess", "urllib.error"}
-"""Credential providers let exceptions from these modules through."""
 
 
 def _cancellation_reasons(error: Exception | None) -> set[str]:
@@ -137,12 +131,10 @@ def _cancellation_reasons(error: Exception | None) -> set[str]:
 
 
 def is_conflict(error: Exception) -> bool:
-    """Return whether the request collided with another write, which is harmless and soon over."""
     return bool(_CONFLICTS & ({code_of(error)} | _cancellation_reasons(error)))
 
 
 def is_proof(error: Exception) -> bool:
-    """Return whether the response proves that the request can never be applied."""
     is_refused = code_of(error) in _PROOFS or isinstance(error, ParamValidationError)
     return is_refused or not _PROOFS_OF_REASONS.isdisjoint(_cancellation_reasons(error))
 
@@ -163,7 +155,6 @@ def is_denied(error: Exception, theirs: Writes, own: Writes) -> bool:
 
 
 def is_unheard(error: PynamoDBException) -> bool:
-    """Return whether the request may have been applied although no response confirmed it."""
     return error.cause is not None and may_be_applied(error.cause)
 
 
@@ -174,7 +165,6 @@ def may_be_applied(error: Exception) -> bool:
 
 
 def note_lost(error: Exception, *, is_lost: bool) -> None:
-    """Note on a request's error whether any try may have been applied."""
     setattr(error, _LOST, is_lost)
 
 
@@ -190,7 +180,6 @@ def is_lost(error: Exception) -> bool:
 
 
 def is_invalid(error: PynamoDBException) -> bool:
-    """Return whether DynamoDB rejected the values themselves."""
     if isinstance(error, TransactWriteError) and "ValidationError" in _cancellation_reasons(error):
         return True
     cause = error.cause
@@ -198,57 +187,49 @@ def is_invalid(error: PynamoDBException) -> bool:
 
 
 def is_missing_table(error: Exception | None) -> bool:
-    """Return whether the table does not exist or is not active yet. moto uses the same code for a missing index."""
+    """Return whether the table does not exist or is not active. moto uses this code for a missing index, too."""
     if error is None or code_of(error) != "ResourceNotFoundException":
         return False
     return "Invalid index" not in str(response_of(error).get("Error", {}).get("Message"))
 
 
 def is_of_another_schema(error: ClientError) -> bool:
-    """Return whether the request uses a key or an index that the table lacks."""
     response = error.response.get("Error", {})
     is_about_tables = response.get("Code") in ("ValidationException", "ResourceNotFoundException")  # the latter by moto
     return is_about_tables and any(part in str(response.get("Message")) for part in _OF_ANOTHER_SCHEMA)
 
 
 def is_condition_failure(error: Exception) -> bool:
-    """Return whether a write's condition did not hold."""
     return code_of(error) == "ConditionalCheckFailedException"
 
 
 def item_met(error: Exception) -> dict[str, Any] | None:
-    """Return the item that failed the condition, if the engine returned it."""
     return response_of(error).get("Item") or None
 
 
 def is_server_error(error: Exception) -> bool:
-    """Return whether the server failed. It may have applied the request before."""
     return _response_metadata(error, "HTTPStatusCode") >= SERVER_ERROR
 
 
 def is_retryable_response(error: Exception | None) -> bool:
-    """Return whether the server said that it cannot do this now."""
     return isinstance(error, ClientError) and (code_of(error) in _TEMPORARY or is_server_error(error))
 
 
 def got_no_response(error: Exception | None) -> bool:
-    """Return whether a response was missing, even after the SDK's retries."""
     return isinstance(error, HTTPClientError | NoConnectionError)
 
 
 def response_of(error: Exception) -> Mapping[str, Any]:
-    """Return the response from botocore's error, which is the cause of PynamoDB's."""
     original = error.__cause__ if isinstance(error.__cause__, ClientError) else error
-    return getattr(original, "response", None) or {}  # botocore's error of a broken connection has None
+    return getattr(original, "response", None) or {}  # None for a broken connection
 
 
 def code_of(error: Exception) -> str:
-    """Return DynamoDB's error code, or "None" without a response."""
     return str(response_of(error).get("Error", {}).get("Code"))
 
 
 def was_repeated(error: Exception) -> bool:
-    """Return whether the request was sent more than once, so that an earlier copy may have been applied."""
+    """Return whether the request was sent more than once."""
     return getattr(error, _LOST, False) or _response_metadata(error, "RetryAttempts") > 0
 
 
@@ -257,7 +238,7 @@ def _response_metadata(error: Exception, name: str) -> int:
 
 
 def advise(error: BotoCoreError | ClientError, where: str) -> bool:
-    """Add the table and some advice to an error's message. Return False if settings did not cause the error."""
+    """Add the table and advice to an error's message. Return False if settings did not cause it."""
     if isinstance(error, ClientError):
         if not is_of_another_schema(error):
             return False

@@ -8,18 +8,7 @@ from itertools import chain
 from typing import Any
 
 from pynamodb.attributes import Attribute
-from pynamodb.constants import (
-    BINARY,
-    BINARY_SET,
-    BOOLEAN,
-    LIST,
-    MAP,
-    NULL,
-    NUMBER,
-    NUMBER_SET,
-    STRING,
-    STRING_SET,
-)
+from pynamodb.constants import BINARY, BINARY_SET, BOOLEAN, LIST, MAP, NULL, NUMBER, NUMBER_SET, STRING, STRING_SET
 
 from pynamodb_tracker.exceptions import ValueNotStorableError
 
@@ -28,40 +17,33 @@ MAX_ITEM_BYTES = 400 * 1024
 
 MAX_KEY_BYTES = 1024
 _KEY = "pynamodb_tracker_key"
-
 _ENTRY: Mapping[str, Callable[[Any], object]] = {STRING_SET: str, NUMBER_SET: Decimal, BINARY_SET: bytes}
-"""How to convert set entries before comparing them."""
 SETS = frozenset(_ENTRY)
 MAX_DIGITS = 38
 FOR_DECIMALS = "; for a Decimal, declare a DecimalAttribute() of pynamodb_tracker, or store its text"
-_MOST_LEVELS = 31  # of nested maps and lists: DynamoDB allows 32, and counts the innermost values as one
-_LONGEST_NAME = 65_535  # bytes in a map entry's name
+_MOST_LEVELS = 31  # of nested maps and lists, without the innermost values
+_LONGEST_NAME = 65_535
 _EXACT = Context(prec=10_000, traps=[])  # never rounds
 _HIGHEST_EXPONENT, _LOWEST_EXPONENT = 125, -130
 
 
 def mark_as_key(attribute: Attribute[Any]) -> None:
-    """Mark an attribute as a FindBy's hash key."""
     vars(attribute)[_KEY] = True
 
 
 def is_key(attribute: Attribute[Any]) -> bool:
-    """Return whether an attribute is a FindBy's key. DynamoDB refuses rows in which it is empty."""
+    """Return whether an attribute is a FindBy's hash key. DynamoDB refuses rows in which it is empty."""
     return _KEY in vars(attribute)
 
 
 def check(owner: str, name: str, attribute: Attribute[Any], value: dict[str, Any] | None) -> None:
-    """Raise ValueNotStorableError if DynamoDB would refuse the value. moto accepts more."""
     if value is None:
         if not attribute.null:
-            raise ValueNotStorableError(
-                f"{owner}.{name} is None, and it is required: assign a value, or declare it with null=True",
-                attribute=name,
-            )
+            message = f"{owner}.{name} is None, and it is required: assign a value, or declare it with null=True"
+            raise ValueNotStorableError(message, attribute=name)
         return
-    for problem in chain(
-        _value_problems(value), _key_problems(value) if is_key(attribute) else ()
-    ):  # report the first only
+    key_problems = _key_problems(value) if is_key(attribute) else ()
+    for problem in chain(_value_problems(value), key_problems):  # only the first, because others may not be computable
         raise ValueNotStorableError(f"{owner}.{name} cannot be stored: {problem}", attribute=name)
 
 
@@ -96,15 +78,15 @@ def _set_problems(kind: str, content: Sequence[Any]) -> Iterator[str]:
     for entry in content:
         yield from _value_problems({kind[0]: entry})
     if len(set(map(_ENTRY[kind], content))) < len(content):
-        yield "an entry of the set occurs twice"
+        yield "a set entry occurs twice"
 
 
 def _name_problems(name: object) -> Iterator[str]:
     yield from _text_problems(name)
     if not name:
-        yield "an entry of a map has an empty name"
+        yield "a map entry has an empty name"
     elif len(str(name).encode()) > _LONGEST_NAME:
-        yield f"an entry of a map has a name of more than {_LONGEST_NAME:,} bytes"
+        yield f"a map entry has a name of more than {_LONGEST_NAME:,} bytes"
 
 
 def _text_problems(content: object) -> Iterator[str]:
@@ -118,7 +100,6 @@ def _text_problems(content: object) -> Iterator[str]:
 
 
 def number_problems(content: object) -> Iterator[str]:
-    """Yield why DynamoDB would refuse a number. See https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/HowItWorks.NamingRulesDataTypes.html."""
     try:
         number = Decimal(str(content))
     except InvalidOperation:
@@ -127,7 +108,7 @@ def number_problems(content: object) -> Iterator[str]:
     if not number.is_finite():
         yield f"{content} is not a finite number"
     elif number and not _LOWEST_EXPONENT <= number.adjusted() <= _HIGHEST_EXPONENT:
-        yield f"{content} is outside of 1E{_LOWEST_EXPONENT} to 9.9E+{_HIGHEST_EXPONENT}"
+        yield f"{content} is outside 1E{_LOWEST_EXPONENT} to 9.9E+{_HIGHEST_EXPONENT}"
     elif len(without_zeros(number).as_tuple().digits) > MAX_DIGITS:
         yield f"{content} has more than {MAX_DIGITS} digits"
 
@@ -138,9 +119,9 @@ def without_zeros(number: Decimal) -> Decimal:
 
 
 def item_size(item: Mapping[str, Mapping[str, Any]]) -> int:
-    """Return an item's size including attribute names, in bytes. Numbers are exact to one byte each.
+    """Return an item's size in bytes. Numbers are exact to one byte each.
 
-    See https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html.
+    https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html
     """
     total, values = sum(map(len, map(str.encode, item))), [*item.values()]
     while values:
@@ -164,5 +145,4 @@ def item_size(item: Mapping[str, Mapping[str, Any]]) -> int:
 
 
 def value_size(value: Mapping[str, Any]) -> int:
-    """Return a stored value's size in bytes."""
     return item_size({"": value})

@@ -1,7 +1,6 @@
-"""Translates expressions for UpdateItem, PutItem and DeleteItem into PartiQL statements.
+"""Translates expressions for UpdateItem, PutItem and DeleteItem into PartiQL statements for BatchExecuteStatement.
 
-A `BatchExecuteStatement` takes up to 25 of them, each with its own condition and response
-(https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/ql-reference.multiplestatements.batching.html).
+https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/ql-reference.multiplestatements.batching.html
 """
 
 from __future__ import annotations
@@ -26,46 +25,38 @@ from pynamodb.expressions.update import Action, RemoveAction, SetAction
 _KEY = ("task_id", "use_case_id")
 
 IF_ABSENT = {CONDITION_EXPRESSION: "attribute_not_exists (#0)", EXPRESSION_ATTRIBUTE_NAMES: {"#0": _KEY[0]}}
-"""The condition of a put that must not replace an item."""
 
-_LONGEST = 8_000  # characters per statement, where DynamoDB's limit is 8,192
-_MOST_TEXTS = 512  # cached translations: a step has about twenty, plus one for each set of changes
-
+_LONGEST = 8_000  # characters, where DynamoDB allows 8,192
+_MOST_TEXTS = 512  # a step has about twenty, plus one for each set of changes
 _TESTS = {"attribute_exists": "IS NOT MISSING", "attribute_not_exists": "IS MISSING"}
-
 _SUMS = ("{0} + {1}", "{0} - {1}")
 
 _SUMMANDS = frozenset({"attempt", "fence"})
-"""Attributes that a sum may contain. AWS's documentation only shows unquoted names there, and we have not tried
-quoted ones on AWS. An unquoted name must not be a PartiQL keyword or a reserved word
+"""Attributes that a sum may contain. AWS documents only unquoted names there.
+
+Such a name must not be a PartiQL keyword or a reserved word
 (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/ReservedWords.html)."""
 
 _QUOTE = "'"
-
 Typed = Mapping[str, Any]
-"""A value in DynamoDB's wire format, such as `{"S": "text"}`."""
 
 
 class Rendered(str):
-    """An expression rendered by PynamoDB, together with the objects that it was rendered from."""
+    """An expression rendered by PynamoDB, with its source."""
 
     __slots__ = ("source", "values")
 
     source: Condition | Sequence[Action]
     values: Mapping[str, Typed]
-    """The values by their placeholders in the expression."""
 
     @classmethod
     def of(cls, text: str, source: Condition | Sequence[Action], values: Mapping[str, Typed]) -> Rendered:
-        """Attach the source to the rendered text."""
         rendered = cls(text)
         rendered.source, rendered.values = source, values
         return rendered
 
 
 class Statement(NamedTuple):
-    """A write for `BatchExecuteStatement`."""
-
     text: str
     parameters: list[Typed]
 
@@ -82,7 +73,7 @@ _texts: dict[tuple[object, ...], _Text | None] = {}
 
 
 def statement(operation: str, request: Mapping[str, Any]) -> Statement | None:
-    """Return the write as a statement, or None if PartiQL cannot express it in 8,000 characters."""
+    """Return the write as a statement, or None if PartiQL cannot express it."""
     is_put = operation == "PutItem"
     attributes: Mapping[str, Typed] = request[ITEM if is_put else KEY]
     update, condition = request.get(UPDATE_EXPRESSION), request.get(CONDITION_EXPRESSION)
@@ -103,7 +94,6 @@ def statement(operation: str, request: Mapping[str, Any]) -> Statement | None:
 
 
 def item_key(request: Mapping[str, Any]) -> Mapping[str, Typed]:
-    """Return the key of the written item."""
     return request.get(KEY) or {name: request[ITEM][name] for name in _KEY}
 
 
@@ -112,7 +102,7 @@ def key_of(request: Mapping[str, Any]) -> tuple[object, ...]:
     return request[TABLE_NAME], *(each for value in item_key(request).values() for each in value.items())
 
 
-def impossible(operation: str, request: Mapping[str, Any]) -> Statement | None:
+def build_probe(operation: str, request: Mapping[str, Any]) -> Statement | None:
     """Return a harmless statement for this write, with a condition that never holds.
 
     If the engine applies it anyway, an update changes nothing, and a delete returns the item.
@@ -126,19 +116,17 @@ def impossible(operation: str, request: Mapping[str, Any]) -> Statement | None:
     return statement(operation, {**probe, RETURN_VALUES: "ALL_OLD"})
 
 
-class _Inexpressible(Exception):  # noqa: N818 - not an error: the write is sent alone
-    """PartiQL lacks an equivalent for the expression, such as if_not_exists."""
+class _Inexpressible(Exception):  # noqa: N818 - the write is sent alone
+    """PartiQL lacks an equivalent, such as for if_not_exists."""
 
 
 class _Writer:
-    """Translates one expression, and collects its parameters' placeholders."""
-
     def __init__(self, expression: Rendered | None) -> None:
         self.places: list[str] = []
         self._values = {} if expression is None else expression.values
 
     def changes(self, actions: Sequence[Action]) -> str:
-        """Return a clause per action, assignments first, as in an update expression."""
+        """Return a clause per action, assignments first."""
         clauses = []
         for action in sorted(actions, key=lambda each: isinstance(each, RemoveAction)):
             if isinstance(action, RemoveAction):
@@ -183,7 +171,7 @@ class _Writer:
         return str(name)
 
     def _find_place(self, value: Typed) -> str:
-        """Return a value's placeholder. A plain text may equal the name of a Slot, which is a type of text, too."""
+        """Return a value's placeholder. A plain text may equal the name of a Slot, which is a type of text."""
         ((kind, content),) = value.items()
         for place, other in self._values.items():
             ((other_kind, other_content),) = other.items()
@@ -208,7 +196,7 @@ def _translate(operation: str, request: Mapping[str, Any]) -> _Text | None:
         guard = guarded.condition(cast("Condition", condition.source))
     except _Inexpressible:
         return None
-    verb = f"UPDATE {table} {changes}" if operation == "UpdateItem" else f"DELETE FROM {table}"  # noqa: S608 - names are quoted, and values are parameters
+    verb = f"UPDATE {table} {changes}" if operation == "UpdateItem" else f"DELETE FROM {table}"  # noqa: S608 - quoted
     key = " AND ".join(f"{_quote(name)} = ?" for name in request[KEY])
     returned = request.get(RETURN_VALUES)
     returning = f" RETURNING {returned.replace('_', ' ')} *" if returned else ""

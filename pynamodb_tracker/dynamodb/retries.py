@@ -2,13 +2,12 @@
 
 Retries end at the first of these:
 
-    the lock       expires. The caller gives `until`, or `persist` knows the lock. A later response is worthless
+    the lock       expires. A later response is worthless
     the deadline   from `ending_by`: half a second before a Lambda invocation ends, or as a caller has set it
     the stop       from `stopped_by`: a grace time is over, a second interrupt, a cancelled asyncio task
     the number     TRIES, or one try after a permanent error, except within `persist`
 
-`persist` is for writes after the work is done: without a record, the work is lost. A failed claim or query costs
-nothing, so it gives up early.
+`persist` is for writes after the work is done: without a record, the work is lost.
 """
 
 from __future__ import annotations
@@ -24,55 +23,40 @@ from typing import Protocol, TypeVar
 from botocore.exceptions import BotoCoreError
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.dynamodb.around import around
+from pynamodb_tracker.dynamodb.around import around, set_variable
 from pynamodb_tracker.dynamodb.backoff import jittered_pause
 from pynamodb_tracker.dynamodb.error_codes import is_conflict, is_proof, is_retryable_response, may_be_applied
 
 log = logging.getLogger("pynamodb_tracker")
-
 V = TypeVar("V")
 
-TRIES = 6
-"""How often a request is sent while its failures are temporary. Each time, the SDK also retries as configured."""
+TRIES = 6  # while failures are temporary, each with the SDK's own retries
 
 SHORTEST_TIMEOUT = 0.5
-"""The shortest timeout in seconds. Recording an outcome is worth one real try even after its lock has expired."""
+"""In seconds. Recording an outcome is worth one real try even after its lock has expired."""
 
-_SHORTEST_REQUEST = 2 * SHORTEST_TIMEOUT
-"""Seconds that a request takes when nothing responds."""
-
-_GLANCE = 0.25
-"""Seconds between two looks at the stop during a pause."""
-
+_SHORTEST_REQUEST = 2 * SHORTEST_TIMEOUT  # when nothing responds
+_GLANCE = 0.25  # seconds between two looks at the stop during a pause
 _deadline: ContextVar[datetime | None] = ContextVar("pynamodb_tracker_deadline", default=None)
 _stops: ContextVar[tuple[list[threading.Event], ...]] = ContextVar("pynamodb_tracker_stops", default=())
-"""A list with an event for each running block. Emptying it after the block also ends it in copies of the context."""
+"""A list with an event per running block. Emptying it after the block also ends it in copies of the context."""
 _persisting: ContextVar[Persisting | None] = ContextVar("pynamodb_tracker_persisting", default=None)
 
 
-@around
-def _set_variable(variable: ContextVar[V], value: V) -> Iterator[None]:
-    token = variable.set(value)
-    try:
-        yield
-    finally:
-        variable.reset(token)
-
-
 def ending_by(time: datetime | None) -> AbstractContextManager[None]:
-    """Let this block's requests end by that time, or by an outer block's if that is earlier."""
+    """Let this block's requests end by that time, or by an earlier outer deadline."""
     before = _deadline.get()
-    return _set_variable(_deadline, before if time is None else min(time, before or time))
+    return set_variable(_deadline, before if time is None else min(time, before or time))
 
 
 def ending_with(time: datetime | None) -> AbstractContextManager[None]:
     """Let this block's requests end by that time, even if a stale outer deadline is earlier."""
-    return _set_variable(_deadline, time or _deadline.get())
+    return set_variable(_deadline, time or _deadline.get())
 
 
 @around
 def stopped_by(event: threading.Event) -> Iterator[None]:
-    """Once the event is set, retry nothing in this block, and stop taking items in `in_threads`."""
+    """Once the event is set, retry nothing in this block."""
     stop, before = [event], _stops.get()
     try:
         _stops.set((*before, stop))
@@ -83,28 +67,25 @@ def stopped_by(event: threading.Event) -> Iterator[None]:
 
 
 def not_persisting() -> AbstractContextManager[None]:
-    """Send this block's requests as if outside `persist`, because the run can do without them."""
-    return _set_variable(_persisting, None)
+    """Send this block's requests as if outside `persist`."""
+    return set_variable(_persisting, None)
 
 
 def deadline() -> datetime | None:
-    """Return the deadline from `ending_by`."""
     return _deadline.get()
 
 
 def is_stopped() -> bool:
-    """Return whether a `stopped_by` event is set."""
     stops = _stops.get()
     return bool(stops) and any(event.is_set() for stop in stops for event in stop)
 
 
 def may_be_stopped() -> bool:
-    """Return whether an event of `stopped_by` may be set."""
     return bool(_stops.get())
 
 
 def latest_response(until: datetime | None) -> datetime | None:
-    """Return when a response becomes worthless: at that time, when the lock expires, or at the deadline."""
+    """Return when a response becomes worthless."""
     persisting, end = _persisting.get(), _deadline.get()
     if until is None and persisting is not None:
         until = persisting.lock.expire_time
@@ -112,10 +93,7 @@ def latest_response(until: datetime | None) -> datetime | None:
 
 
 def end_of_request(until: datetime | None) -> datetime | None:
-    """Return when the response to a request becomes worthless.
-
-    Raise NotSentError if the run has already given up a request for lack of time, and this one has too little.
-    """
+    """Return when a response becomes worthless, or raise NotSentError if the run has run out of time."""
     persisting = _persisting.get()
     if persisting is not None and persisting.lock.is_out_of_time and not _has_time(_SHORTEST_REQUEST):
         raise NotSentError
@@ -130,16 +108,9 @@ def slept_before_retry(
     longest: float = 5.0,
     takes: float = _SHORTEST_REQUEST,
 ) -> bool:
-    """Sleep before a retry and return True, or return False if retrying must end.
+    """Sleep before a retry, numbered from 0, and return True, or return False if retrying must end.
 
-    A pause that would leave too little time for the request is shortened, so that the last try is a late one.
-
-    Args:
-        retry: The number of this retry, from 0.
-        until: When the lock expires.
-        base: As for `jittered_pause`.
-        longest: As for `jittered_pause`.
-        takes: Seconds that the request needs.
+    A pause that would leave less than `takes` seconds for the request is shortened, so that the last try is a late one.
     """
     pause, end = jittered_pause(retry, base=base, longest=longest), latest_response(until)
     if end is not None:
@@ -162,63 +133,49 @@ def _has_time(seconds: float) -> bool:
     return end is None or clock.now() + timedelta(seconds=seconds) <= end
 
 
-class NotSentError(BotoCoreError):  # type: ignore[misc]  # it has no types
-    """Too little time was left for a request, or nobody is waiting for it."""
-
+class NotSentError(BotoCoreError):  # type: ignore[misc]  # untyped
     fmt = "not sent: no time is left, or the call was stopped"
 
 
 class Lock(Protocol):
-    """A run's lock, which a heartbeat may extend at any time."""
+    @property
+    def expire_time(self) -> datetime: ...
+
+    is_out_of_time: bool  # whether the run gave up a request because of the deadline
 
     @property
-    def expire_time(self) -> datetime:
-        """When it expires, as far as we know."""
-        ...
-
-    is_out_of_time: bool
-    """Whether the run gave up a request because of the deadline."""
-
-    @property
-    def log_fields(self) -> Mapping[str, object]:
-        """The extra fields for log records about the run."""
-        ...
+    def log_fields(self) -> Mapping[str, object]: ...
 
 
 class Persisting:
-    """Sends a run's important requests, and logs how that goes."""
-
     def __init__(self, lock: Lock, what: str) -> None:
         self.lock = lock
-        self._what = what
-        self._failures = 0
-        self._is_logged = False
-
-    def call(self, function: Callable[[], V]) -> V:
-        """Call a function whose requests must be applied. Do so in a separate context."""
-        _persisting.set(self)
-        result = function()
-        if self._is_logged:
-            text = "%s of %s was recorded after %d failed requests"
-            log.info(text, self._what, self.lock, self._failures, extra=self.lock.log_fields)
-        return result
+        self.what = what
+        self.failures = 0
+        self.is_logged = False
 
     def note(self, error: Exception) -> None:
-        """Log the first failure, unless it is a conflict with another write."""
-        self._failures += 1
-        if not self._is_logged and not is_conflict(error):
-            self._is_logged = True
+        """Log the first failure, unless it is a conflict."""
+        self.failures += 1
+        if not self.is_logged and not is_conflict(error):
+            self.is_logged = True
             text = "%s of %s could not be recorded yet, and will be retried until %s at the latest: %s"
-            log.warning(text, self._what, self.lock, latest_response(None), error, extra=self.lock.log_fields)
+            log.warning(text, self.what, self.lock, latest_response(None), error, extra=self.lock.log_fields)
 
 
 def persist(lock: Lock, function: Callable[[], V], what: str = "the end") -> V:
     """Call a function, and retry its requests until they are applied, or a response proves that they never can be.
 
     Only the lock, the deadline and the stop end that. The function runs in a copy of this context, so that an exception
-    from a signal handler cannot leave anything of it behind.
+    from a signal handler leaves nothing of it behind.
     """
-    return copy_context().run(Persisting(lock, what).call, function)
+    context, persisting = copy_context(), Persisting(lock, what)
+    context.run(_persisting.set, persisting)
+    result = context.run(function)
+    if persisting.is_logged:
+        text = "%s of %s was recorded after %d failed requests"
+        log.info(text, what, lock, persisting.failures, extra=lock.log_fields)
+    return result
 
 
 def send_once(function: Callable[[], V]) -> V:
@@ -231,13 +188,10 @@ def send_once(function: Callable[[], V]) -> V:
 
 
 def is_persisting() -> bool:
-    """Return whether requests are retried until they are applied."""
     return _persisting.get() is not None
 
 
 class Tries:
-    """The tries of one request."""
-
     __slots__ = ("is_lost", "is_temporary", "number", "until")
 
     def __init__(self, until: datetime | None = None) -> None:
@@ -248,7 +202,7 @@ class Tries:
         self.is_temporary = False
 
     def failed(self, error: Exception, *, is_temporary: bool | None = None, is_final: bool | None = None) -> bool:
-        """Sleep and return True if the request should be retried after this SDK error, or return False.
+        """Sleep and return True if the request should be retried after this error.
 
         `is_temporary` overrides the decision outside `persist`, `is_final` the one within.
         """
@@ -256,12 +210,12 @@ class Tries:
         persisting = _persisting.get()
         if persisting is None:
             self.is_temporary = is_retryable_response(error) if is_temporary is None else is_temporary
-            goes_on = self.is_temporary and self.number < TRIES - 1
+            may_retry = self.is_temporary and self.number < TRIES - 1
         else:
-            goes_on = self.is_temporary = not (is_proof(error) if is_final is None else is_final)
-        if not (goes_on and slept_before_retry(self.number, self.until)):
+            may_retry = self.is_temporary = not (is_proof(error) if is_final is None else is_final)
+        if not (may_retry and slept_before_retry(self.number, self.until)):
             if persisting is not None:
-                persisting.lock.is_out_of_time = goes_on
+                persisting.lock.is_out_of_time = may_retry
             return False
         self.number += 1
         if persisting is not None:

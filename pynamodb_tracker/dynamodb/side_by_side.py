@@ -9,12 +9,11 @@ from typing import TypeVar
 
 Q = TypeVar("Q")
 R = TypeVar("R")
-
-_THREADS = 8  # few, because the program needs most of the client's connections
+_THREADS = 8  # the program needs most of the client's connections
 
 
 def side_by_side(ask: Callable[[Q], R], questions: Iterable[Q], *, threads: int = _THREADS) -> list[R]:
-    """Call the function with each question, here and on a few threads in this context. Return the responses in order.
+    """Call the function with each question, on a few threads in this context. Return the responses in order.
 
     After an error, no more questions are asked. It is raised once the running calls have ended.
     """
@@ -26,11 +25,11 @@ def side_by_side(ask: Callable[[Q], R], questions: Iterable[Q], *, threads: int 
         while left and not errors:
             try:
                 number, question = left.pop()
-            except IndexError:  # another thread took the last one
+            except IndexError:  # another thread was faster
                 return
             try:
                 responses[number] = ask(question)
-            except BaseException as error:  # noqa: BLE001 - the thread that waits raises it
+            except BaseException as error:  # noqa: BLE001 - raised below
                 errors.append(error)
 
     started = []
@@ -39,7 +38,7 @@ def side_by_side(ask: Callable[[Q], R], questions: Iterable[Q], *, threads: int 
             thread = threading.Thread(target=copy_context().run, args=(ask_all,), name="pynamodb_tracker")
             try:
                 thread.start()
-            except RuntimeError:  # the interpreter is shutting down, or the system is out of threads
+            except RuntimeError:  # shutting down, or out of threads
                 break
             started.append(thread)
         ask_all()

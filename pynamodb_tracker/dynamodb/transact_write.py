@@ -15,20 +15,17 @@ from pynamodb_tracker.dynamodb.connection import connection_until
 from pynamodb_tracker.dynamodb.error_codes import is_conflict, is_denied, is_proof, is_temporary, note_lost
 from pynamodb_tracker.dynamodb.retries import Tries, end_of_request
 
-# Reasons for cancellation: a condition did not hold, or another write was using one of the items.
 REFUSED = "ConditionalCheckFailed"
-CONFLICT = "TransactionConflict"
+CONFLICT = "TransactionConflict"  # another write was using one of the items
 
 
 class Unapplied:
-    """The outcome of a transaction that was not applied, according to its last response."""
-
-    __slots__ = ("error", "is_temporary", "refused", "unheard")  # no dataclass: building one takes time at a cold start
+    __slots__ = ("error", "is_temporary", "refused", "unheard")  # building a dataclass takes time
 
     def __init__(self, error: TransactWriteError, *, refused: bool, unheard: bool, is_temporary: bool) -> None:
         self.error = error
         self.refused = refused  # the first write's condition failed
-        self.unheard = unheard  # a response was lost, so the transaction may have been applied, or may still be
+        self.unheard = unheard  # it may have been applied, or may still be
         self.is_temporary = is_temporary  # more time might have helped
 
 
@@ -41,14 +38,9 @@ def transact_write(
 ) -> Unapplied | None:
     """Send a transaction, with the same retries as `send`. Return None if it was applied.
 
-    All tries share a token, so after a lost response, DynamoDB does not apply it twice within ten minutes:
+    A policy may deny `theirs`: the user's writes, or optional ones. All tries share a token, so after a lost response,
+    DynamoDB does not apply it twice within ten minutes:
     https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html
-
-    Args:
-        table: The connection's table.
-        writes: The writes in DynamoDB's wire format.
-        until: When the lock expires.
-        theirs: Writes that a policy may deny while it allows the others: the user's own, or optional ones.
     """
     request = {"TransactItems": list(writes), "ClientRequestToken": os.urandom(16).hex()}
     tries, unheard = Tries(until), False

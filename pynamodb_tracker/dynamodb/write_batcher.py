@@ -1,6 +1,6 @@
-"""Combines writes from several threads into one request if they are sent at about the same time.
+"""Combines writes that several threads send at about the same time into one request.
 
-Each thread sends its own write and gets its own response, after waiting a few milliseconds for other threads.
+Each thread waits a few milliseconds for other threads, and gets its own response.
 
     thread 1: claim a  --+                                 +--  a is claimed
     thread 2: claim b  --+--  one request, three responses  --+--  refused, with the row as it is
@@ -26,17 +26,14 @@ _LONGEST_WAIT = 0.005  # seconds that a write waits for other threads
 _LOOK_EVERY = 1.0  # seconds between checks whether the leader was interrupted
 
 _LEAD, _GO, _ANSWERED = "lead", "go", "answered"
-"""Messages to a waiting thread: send the waiting writes, stop waiting for other threads, your response is here."""
+"""Messages to a waiting thread: send the waiting writes, stop waiting, your response is here."""
 
 
 def batcher_for(threads: int) -> WriteBatcher | None:
-    """Return a batcher, or None for a single thread."""
     return None if threads == 1 else WriteBatcher()
 
 
 class WriteBatcher:
-    """Collects writes from several threads."""
-
     def __init__(self) -> None:
         self._process = os.getpid()
         self._guard = threading.Lock()
@@ -57,7 +54,7 @@ class WriteBatcher:
 
     @around
     def pausing(self) -> Iterator[None]:
-        """Within `sending`, send this block's writes alone, so that no other thread waits for them."""
+        """Within `sending`, send this block's writes alone."""
         self.add_senders(-1)
         try:
             with sharing_requests(None):
@@ -66,7 +63,6 @@ class WriteBatcher:
             self.add_senders(1)
 
     def add_senders(self, number: int) -> None:
-        """Change the number of threads that are about to send writes."""
         if self._is_forked:
             return
         with self._guard:
@@ -81,7 +77,6 @@ class WriteBatcher:
     def dispatch(
         self, table: TableConnection, operation: str, request: dict[str, Any], until: datetime | None
     ) -> dict[str, Any]:
-        """Send a write, perhaps with others, and return its response. `until` is when the row's lock expires."""
         write = BatchedWrite(table, operation, request, until)
         if self._is_forked or not write.can_be_batched:
             return write.send_alone()
@@ -95,7 +90,6 @@ class WriteBatcher:
         return write.result()
 
     def _wait(self, waiting: _Waiting) -> None:
-        """Wait for the response. When it is this thread's turn, send the waiting writes."""
         with self._guard:
             self._waiting.append(waiting)
             if self._leader is None:
@@ -112,7 +106,6 @@ class WriteBatcher:
         waiting.is_answered = True
 
     def _is_complete(self) -> bool:
-        """Return whether the request is full, or no thread is about to send a write."""
         number = len(self._waiting)
         return number >= MOST or (number >= self._senders and not self._in_flight)
 
@@ -139,7 +132,7 @@ class WriteBatcher:
                 each.inbox.put(_ANSWERED)
 
     def _take(self, leader: _Waiting, taken: list[_Waiting]) -> None:
-        """Take the writes that fit into the leader's request, one per row. The first remaining thread leads next."""
+        """Take the writes that fit into the leader's request, one per row."""
         with self._guard:
             keys, left, fitting = set[object](), list[_Waiting](), list[_Waiting]()
             for each in self._waiting:
@@ -155,7 +148,7 @@ class WriteBatcher:
             self._lead_next()
 
     def _forget_absent(self) -> None:
-        """Forget the writes of interrupted threads, which may have been sent, and let the others continue.
+        """Forget the writes of interrupted threads, and let the others continue.
 
         Another thread can raise an exception here at any line, even in a `finally` clause.
         """
@@ -167,8 +160,6 @@ class WriteBatcher:
 
 
 class _Waiting:
-    """A write whose thread is waiting for its response."""
-
     __slots__ = ("inbox", "is_answered", "leader", "present", "write")
 
     def __init__(self, write: BatchedWrite) -> None:

@@ -1,4 +1,4 @@
-"""The context of a block: its task, its attempt, and its lock."""
+"""A block's context, with its task, attempt and lock."""
 
 from __future__ import annotations
 
@@ -11,16 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 from uuid import UUID, uuid5
 
-from pynamodb_tracker import clock, strict_json, transitions
-from pynamodb_tracker.arguments import (
-    check_due_time,
-    check_duration,
-    check_flags,
-    check_key,
-    check_text,
-    named_as,
-    shown,
-)
+from pynamodb_tracker import arguments, clock, strict_json, transitions
 from pynamodb_tracker.dynamodb.retries import persist
 from pynamodb_tracker.exceptions import LockLostError
 from pynamodb_tracker.model.results import result_text
@@ -32,17 +23,17 @@ if TYPE_CHECKING:
     from pynamodb.transactions import TransactWrite
 
     from pynamodb_tracker.features.groups.queue import GroupOfRun
+    from pynamodb_tracker.features.waits import Waits
     from pynamodb_tracker.model.repeat import Repeat
 
 R = TypeVar("R")
 T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
 
 _KEYS = "c35a0403-3bd7-4447-90b4-5ac3aa414434"
-"""The namespace of all idempotency keys. A different one would repeat effects under new keys."""
+"""The namespace of all idempotency keys. Changing it would repeat effects under new keys."""
 
-
-_LONGEST_PART = 64  # characters in the name of a part
-TRIES = 3  # how often a lock that has expired before its block is extended: these responses may be late as well
+_LONGEST_PART = 64  # characters
+TRIES = 3  # how often to extend a lock that expired before its block: these responses may be late, too
 
 
 class StepOfTask(Protocol):
@@ -52,15 +43,15 @@ class StepOfTask(Protocol):
     number: int
 
 
-@named_as("ctx")
+@arguments.named_as("ctx")
 class BlockContext(Generic[T_co]):
-    """The part of a context that sends no request."""
+    """The members of a context that send no requests."""
 
     invocation: Any = None
-    """Lambda's context object if a handler of `aws_lambda` runs the function, otherwise None."""
+    """Lambda's context object, in a handler of `aws_lambda`."""
 
     _given_limits: Mapping[timedelta, datetime] = MappingProxyType({})
-    """The durations that the block has given as limits for waiting, and their times."""
+    """When the durations end that the block has given as limits for waiting."""
 
     def __init__(self, journal: transitions.Journal[T_co], lock_for: timedelta) -> None:
         self._journal = journal
@@ -69,16 +60,15 @@ class BlockContext(Generic[T_co]):
 
     @property
     def task(self) -> T_co:
-        """The row. Assignments of the block are saved with the success, or not at all."""
+        """The row. The success saves the block's assignments."""
         return self._claim.task
 
     @property
     def occurrence(self) -> datetime | None:
-        """The time of its rule for which the task runs, in the rule's time zone. None if it does not repeat.
+        """The rule's time for which the task runs, in the rule's time zone. None without a rule.
 
-        It stays the same in each attempt, so ids of other tasks can contain it. If the task missed occurrences before
-        its first attempt, it is the latest of them, unless the rule has missed="all". A run that `create_or_merge`
-        requested has the requested time.
+        It is the same in each attempt, so ids of other tasks can contain it. After missed occurrences, it is the latest
+        one, unless the rule has missed="all". A run that `create_or_merge` requested has the requested time.
         """
         task = self._claim.task
         extra_time: datetime | None = task.extra_time
@@ -88,47 +78,43 @@ class BlockContext(Generic[T_co]):
 
     @property
     def round(self) -> str:
-        """The current round of the task. Pass it to the sender of a signal, who sends it back."""
+        """The task's current round, for senders of signals."""
         return self._claim.round
 
     @property
     def attempt(self) -> int:
-        """The number of this attempt of the step, from 1. Attempts of workers that died count."""
+        """The number of this attempt at the step, from 1. Attempts whose worker died count, too."""
         return self._claim.attempt
 
     @property
     def fencing_token(self) -> str:
-        """24 hex digits that sort after all earlier claims of the task, so other systems can refuse lower ones.
+        """24 hex digits that sort after the task's earlier claims, so other systems can refuse lower ones.
 
-        The order of the claims of one task is guaranteed. It depends on clocks after the task was deleted, expired or
-        restored from a backup, and between tasks: the first 16 digits are nanoseconds since 1970 by the worker's clock,
-        or more.
+        Between tasks, or after a task was deleted, expired or restored, the order depends on the workers' clocks.
         """
         return self._claim.token
 
     @property
     def idempotency_key(self) -> str:
-        """36 characters for a call to another system that must take effect once: the same in every attempt.
+        """36 characters for a call to another system that must take effect once. All attempts have the same.
 
-        It stays the same after a takeover, a `reopen`, a renaming of the step, a fail-over, or a merge by
-        `create_or_merge`. It changes with each occurrence of a repeating task, with a run that `create_or_merge`
-        requests while the task runs or after its end, with a start from the end by `also_from`, and with a task that
-        was deleted and created again. For several calls in one step, see `key`.
+        A takeover, a `reopen` and a renamed step keep it. Another round has another key: the next occurrence, a run
+        that `create_or_merge` requests while the task runs or later, a start from the end by `also_from`, and a
+        recreated task. For several calls in one step, use `key`.
         """
         return self._key("")
 
     def key(self, name: str) -> str:
-        """Return an idempotency key for one of several calls of this step, such as `ctx.key("charge")`.
-
-        The name should contain values that a merge may change, such as an amount. TypeError or ValueError without a
-        name.
+        """Return an idempotency key for one of several calls. Put values into the name that a merge may change.
 
         Examples:
             >>> charge_key, mail_key = ctx.key("charge"), ctx.key("mail")
         """
-        check_text("name", name)
+        arguments.check_text("name", name)
         if not name:
-            raise ValueError("key takes a name for the call, such as 'charge'; for the only one, use idempotency_key")
+            raise ValueError(
+                "key takes a name for the call, such as 'charge'. If there is only one, use idempotency_key"
+            )
         return self._key(name)
 
     def _key(self, name: str) -> str:
@@ -138,39 +124,31 @@ class BlockContext(Generic[T_co]):
 
     @property
     def outcome(self) -> Literal["succeeded", "failed", "ignored", "released"] | None:
-        """The recorded end of the run, or None before that, or if it could not be recorded.
-
-        The task's state may differ: after a success, the task may be due again.
-        """
+        """How the run ended, once that is recorded. The task may already be due again."""
         return self._journal.outcome
 
     @property
     def lock_expire_time(self) -> datetime:
-        """When the lock expires. Before that, no other worker takes the task."""
+        """When the lock expires. Until then, no other worker takes the task."""
         return self._claim.expire_time
 
     @property
     def lock_lost(self) -> bool:
-        """Whether this worker can no longer assume that it holds the task. Reading it sends no request.
+        """Whether this worker may have lost the task. This sends no request.
 
-        It becomes True for good once a heartbeat, a `save` or an `extend_lock` finds that the lock is lost. These then
-        raise LockLostError. It is also True while the lock has expired by this clock, for example in a process that was
-        frozen. A later heartbeat or `extend_lock` resets that if no other worker took the task. It is True in a process
-        that was forked inside the block, which does not hold the task. After the end of the run is recorded, there is
-        no lock to lose.
+        It stays True once a request finds that the lock is lost. It is also True while the lock has expired by this
+        clock, for example after the process was frozen, and in a process that was forked inside the block.
         """
         claim = self._claim
         has_expired = self.outcome is None and claim.expire_time <= clock.now()
         return self._journal.lost is not None or claim.is_foreign or has_expired
 
     def store_result(self, result: object) -> None:
-        """Store a JSON value with the success, as the result of repeated calls. `step.result` reads it.
+        """Store a JSON value as the step's result, in the same write as the success. `step.result` reads it.
 
-        It is written together with the success, or not at all, and replaces the result of an earlier run of the step.
-        None, or a success without a result, removes that. The limit is 262,144 bytes of JSON, and every write of the
-        task is charged for them. Larger values raise ValueNotStorableError. The results of all steps share the row,
-        which holds 400 KB: if one does not fit, the task is given up at once. A transaction that records the success
-        stores a result from before its commit.
+        It replaces the last run's result. Each later write of the row pays for it. Values above 262,144 bytes raise
+        ValueNotStorableError, and if the row would exceed 400 KB, the task is given up at once. If a transaction
+        records the success, call this before its commit.
 
         Examples:
             >>> ctx.store_result({"receipt": "r-1"})
@@ -180,11 +158,10 @@ class BlockContext(Generic[T_co]):
             self._journal.expects_result = False
 
     def check_in(self, transaction: TransactWrite) -> None:
-        """Add a check to your own transaction, which cancels it unless this run holds the task at the commit.
+        """Let your own transaction succeed only if this run holds the task at the commit.
 
-        The check is its first action, and so the first of the `cancellation_reasons` in PynamoDB's TransactWriteError.
-        It is on the task's row, so the transaction cannot write that row. LockLostError if the lock is known to be
-        lost.
+        This adds a check of the task's row as the first action, so the transaction cannot write that row. Raises
+        LockLostError if the lock is known to be lost.
 
         Examples:
             >>> with TransactWrite(connection=Connection("us-east-1")) as transaction:
@@ -198,24 +175,23 @@ class BlockContext(Generic[T_co]):
         given: object = transaction
         if not isinstance(given, TransactWrite) or isinstance(given, TaskTransaction):
             raise TypeError(
-                f"check_in takes a TransactWrite of your own, not {transaction!r}; ctx.transaction() checks by itself"
+                f"check_in takes a TransactWrite of your own, not {transaction!r}. ctx.transaction() needs no check_in"
             )
         with self._holding("check the lock in a transaction of"):
             transitions.check_in(self._claim, transaction)
 
     def _check_process(self, operation: str) -> None:
-        """Refuse an operation in a process that was forked inside the block."""
         claim = self._claim
         if claim.is_foreign:
             raise LockLostError(
-                f"cannot {operation} {claim.step} of {self.task.task_id!r}: {claim.describe_foreign()}; only the "
+                f"cannot {operation} {claim.step} of {self.task.task_id!r}: {claim.describe_foreign()}. Only the "
                 "process that claimed a task holds it",
                 task_id=self.task.task_id,
             )
 
     @contextmanager
     def _holding(self, operation: str) -> Iterator[None]:
-        """Refuse an operation if the block has ended or the lock is known to be lost. Remember a new loss."""
+        """Refuse an operation if the block has ended or the lock is lost. Remember a loss."""
         self._check_process(operation)
         if self._journal.ended:
             pending = self._journal.pending_success
@@ -238,14 +214,14 @@ class BlockContext(Generic[T_co]):
 
 
 class ExecutionContext(BlockContext[T_co]):
-    """One attempt of one step of one task, which this worker has locked."""
+    """One attempt at a step, for a task that this worker has locked."""
 
     @property
     def group(self) -> GroupOfRun:
-        """The group of the task: its `name`, and the shared `data` of its tasks.
+        """The task's group: its `name`, and the `data` that its tasks share.
 
-        `data` is a dictionary, read on first access, and saved with the success if the block has changed it. The limit
-        is 350,000 bytes of JSON. AttributeError for a task without a group.
+        `data` is a dictionary of at most 350,000 bytes of JSON. The success saves its changes. A task without a group
+        raises AttributeError.
         """
         additions = self._journal.additions
         if additions.get("group") is None:
@@ -262,19 +238,18 @@ class ExecutionContext(BlockContext[T_co]):
         return group
 
     def checkpoint(self, name: str, function: Callable[[], R]) -> R:
-        """Call a function whose effect must not be repeated, and return its result. No later attempt calls it again.
+        """Call a function whose effect must not be repeated, and return its result. Later attempts do not call it.
 
-        One request stores the result at once, and every attempt gets it as it is read back. If the function raises, or
-        the worker dies in it, the next attempt calls it again, so pass `ctx.key(name)` to the other system. If storing
-        gets no response, the end of the run stores the result. The success of the step removes its results. A request
-        costs 1 write unit per started KB of the row.
+        One request stores the result at once, for 1 write unit per started KB of the row. If the function raises, or
+        the worker dies in it, the next attempt calls it again, so pass `ctx.key(name)` to the other system. The step's
+        success removes the results.
 
         Args:
-            name: The name of the part, which is used up once the result is stored.
-            function: Its result has at most 1,024 bytes as JSON. All results of a task have at most 8,192 bytes.
+            name: A name of up to 64 characters. Each part of the step needs its own.
+            function: Returns JSON of at most 1,024 bytes, and 8,192 for all parts of a task.
 
         Raises:
-            GiveUp: The result cannot be stored. The task becomes ignored.
+            GiveUp: The result cannot be stored, so the task becomes ignored.
             LockLostError: Another worker has the task.
 
         Examples:
@@ -296,12 +271,11 @@ class ExecutionContext(BlockContext[T_co]):
         return stored
 
     def _begin_part(self, name: str) -> str | None:
-        """Return the stored result of a part as JSON, or None if the part has to run."""
         from pynamodb_tracker.features.checkpoints import parts_of  # noqa: PLC0415 - few runs have parts
 
-        if not 0 < len(check_text("name", name) or "") <= _LONGEST_PART:
-            raise ValueError(f"once takes a name of 1 to {_LONGEST_PART} characters for the part, such as 'charge'")
-        check_key("name of a part", name)  # before the part is done: it could not be stored
+        if not 0 < len(arguments.check_text("name", name) or "") <= _LONGEST_PART:
+            raise ValueError(f"checkpoint takes a name of 1 to {_LONGEST_PART} characters, such as 'charge'")
+        arguments.check_key("part name", name)  # now, because an unstorable one would fail after the effect
         with self._asking("run a part of"):
             return parts_of(self._journal).begin(name)
 
@@ -314,22 +288,21 @@ class ExecutionContext(BlockContext[T_co]):
         self._journal.additions["checkpoints"].end(name)
 
     def extend_lock(self, lock_for: timedelta | None = None) -> None:
-        """Hold the task until `lock_for` from now, by default the duration of the start. It never shortens the lock.
+        """Extend the lock to `lock_for` from now, by default as long as at the start. It never gets shorter.
 
-        This takes one request and 1 write unit per started KB of the row. LockLostError if another worker has the task.
+        One request of 1 write unit per started KB of the row. Raises LockLostError if another worker has the task.
 
         Examples:
             >>> ctx.extend_lock(timedelta(minutes=10))
         """
-        duration = self._lock_for if lock_for is None else check_duration("lock_for", lock_for)
+        duration = self._lock_for if lock_for is None else arguments.check_duration("lock_for", lock_for)
         with self._holding("extend the lock of"):
-            persist(self._claim, partial(transitions.extend, self._claim, duration), "an extension of the lock")
+            persist(self._claim, partial(transitions.extend, self._claim, duration), "a lock extension")
 
     def save(self) -> None:
-        """Save the assignments of the block so far, while the lock is held. They stay even if the block fails later.
+        """Save the block's assignments so far, even if it fails later. Without changes, this sends nothing.
 
-        Without changes, it sends nothing. LockLostError if another worker has the task, ValueNotStorableError if a
-        value cannot be stored.
+        Raises LockLostError if another worker has the task, and ValueNotStorableError if a value cannot be stored.
 
         Examples:
             >>> ctx.task.data["page"] = 7
@@ -354,36 +327,35 @@ class ExecutionContext(BlockContext[T_co]):
         urgent: bool = False,
         **attributes: object,
     ) -> None:
-        """Create a task of the same table together with the success of this run, or not at all. No extra request.
+        """Create a task in the same table, in the same write as this run's success.
 
-        It checks the arguments at once. If this task has created the other one before, in an earlier attempt or before
-        a reopen, that counts as created. Any other task with that id makes the attempt fail with a
-        TaskAlreadyExistsError, so derive ids from this task's: f"{ctx.task.task_id}/invoice". This costs 2 write units
-        per started KB of the new row, and 1 for its index entry, and doubles the write units of the success. With more
-        than 98 tasks, the first ones are created before the success, while the lock is held.
+        A task that an earlier attempt created counts as created. Any other task with that id makes the attempt fail
+        with TaskAlreadyExistsError, so derive the id from this task's: f"{ctx.task.task_id}/invoice". This costs 2
+        write units per started KB of the new row, 1 for its index entry, and doubles the write units of the success.
+        Beyond 98 tasks, the first ones are created before the success.
 
         Args:
-            model: The use case of the new task.
-            task_id: The id of the new task.
-            wait: The next step of this task is due once all tasks created like that have succeeded at their last step,
-                or were deleted. While one of them is ignored, it waits for a person. At most 97 tasks, and not at the
-                last step.
+            model: The new task's use case.
+            task_id: Its id.
+            wait: This task's next step waits until all such tasks, at most 97, have succeeded or were deleted. If one
+                is ignored, it waits for a person.
             due_time: As in `Task.create`.
             group: As in `Task.create`. The task enters the group with the success. At most 31 tasks.
-            repeat: As in `Task.create`, with one more request.
-            trace: As in `Task.create`, by default the trace of this task.
-            wait_for: As in `Task.create`: a signal that the new task waits for.
+            repeat: As in `Task.create`, for one request.
+            trace: As in `Task.create`, by default this task's.
+            wait_for: As in `Task.create`: a signal for the new task to wait for.
             until: As in `Task.create`.
-            urgent: As in `Task.create`. A task that an urgent one creates is not urgent by itself.
-            **attributes: Attributes of the new task.
+            urgent: As in `Task.create`. An urgent task does not pass it on.
+            **attributes: The new task's attributes.
 
         Raises:
-            ValueError: The model is of another table, an id is used twice, or a limit of `wait` is exceeded.
+            ValueError: The model is in another table, an id is used twice, or `wait` is given at the last step or for
+                too many tasks.
 
         Examples:
             >>> ctx.create(Order, f"{ctx.task.task_id}-gift", wait=True)
         """
-        check_flags(wait=wait)
+        arguments.check_flags(wait=wait)
         from pynamodb_tracker.features.children.follow_ups import follow_ups_of  # noqa: PLC0415 - few cold starts need it
 
         given: dict[str, Any] = {"due_time": due_time, "group": group, "repeat": repeat, "trace": trace, **attributes}
@@ -397,66 +369,60 @@ class ExecutionContext(BlockContext[T_co]):
             add_schedule(model, task_id)
 
     def wait_until(self, time: datetime | timedelta) -> None:
-        """Let the next step start at that time, or so long from now, even if it still waits for tasks created here.
+        """Let the next step start at that time, or so long from now, even if it still waits. It sends nothing.
 
-        It is due earlier once all of them have succeeded. `ctx.task.blockers` says how many have not. It sends nothing,
-        and has no effect without a `create(..., wait=True)` or a `wait_for`. ValueError at the last step.
+        This limits `create(..., wait=True)` and `wait_for`. `ctx.task.blockers` then says how many tasks have not
+        succeeded. Raises ValueError at the last step.
 
         Examples:
             >>> ctx.create(Order, f"{ctx.task.task_id}-gift", wait=True)
             >>> ctx.wait_until(timedelta(hours=2))
         """
-        from pynamodb_tracker.features.waits import Waits  # noqa: PLC0415 - few cold starts need it
-
-        with self._asking("let the next step wait for what was created in"):
-            if end_of(self._journal.next_code):
-                raise ValueError(f"{self._claim} leads to the end, and no step after it can wait")
-            Waits.of_run(self._journal).limit(self._limit(time, "time"))
+        with self._asking("let the next step wait for tasks of"):
+            self._waits_of_next_step().limit(self._limit(time, "time"))
 
     def wait_for(self, response: SignalName[Any], *, until: datetime | timedelta | None = None) -> None:
-        """Let the next step start when this signal is there, such as `Order.approved`, or at `until`. It sends nothing.
+        """Let the next step start when a signal arrives, such as `Order.approved`, or at `until`. It sends nothing.
 
-        A signal that is already there counts. The next step reads it as `ctx.task.approved`, which is None after the
-        limit. Several calls wait for several signals, with one limit. A task of a group holds the turn while it waits.
-        ValueError at the last step.
+        The next step reads it as `ctx.task.approved`, which is None if `until` came first. Several calls wait for
+        several signals, with one limit. Raises ValueError at the last step.
 
         Examples:
             >>> ctx.wait_for(Order.paid, until=timedelta(days=3))
         """
-        from pynamodb_tracker.features.waits import Waits  # noqa: PLC0415 - few runs wait for signals
-
-        journal, claim = self._journal, self._claim
         with self._asking("let the next step wait for a response in"):
-            name = check_signal(type(self.task), response)
-            if end_of(journal.next_code):
-                raise ValueError(f"{claim} leads to the end, and no step after it can wait for {name}")
-            limit = None if until is None else self._limit(until, "until")
-            waits = Waits.of_run(journal)
-            if limit is not None:
-                waits.limit(limit)
+            name, waits = check_signal(type(self.task), response), self._waits_of_next_step()
+            if until is not None:
+                waits.limit(self._limit(until, "until"))
             waits.names |= {name}
 
-    def go_to(self, step: StepOfTask) -> None:
-        """Let the success of this run lead to a later step, or to a branch, such as `Order.refund`. It sends nothing.
+    def _waits_of_next_step(self) -> Waits:
+        from pynamodb_tracker.features.waits import Waits  # noqa: PLC0415 - few runs wait
 
-        The steps between are skipped: starting one raises a TaskAlreadySucceededError, until the task starts over.
-        ValueError if the run already has another target, or the step is not a later one.
+        if end_of(self._journal.next_code):
+            raise ValueError(f"{self._claim} leads to the end, so there is no next step that could wait")
+        return Waits.of_run(self._journal)
+
+    def go_to(self, step: StepOfTask) -> None:
+        """Let this run's success lead to a later step or a branch, such as `Order.refund`. It sends nothing.
+
+        The steps in between are skipped. Raises ValueError for an earlier step, or a second target.
 
         Examples:
             >>> ctx.go_to(Order.refund)
         """
         claim, codes = self._claim, getattr(getattr(step, "_definition", None), "codes", None)
         if not isinstance(codes, Codes):
-            raise TypeError(f"go_to takes a step, such as Order.refund, not {shown(step)}")
+            raise TypeError(f"go_to takes a step, such as Order.refund, not {arguments.shown(step)}")
         own = claim.statements.codes
         if codes.use_case_id != own.use_case_id or codes.pending <= own.pending:
             raise ValueError(f"{claim} cannot go to {step!r}: write a later step of {type(self.task).__name__}")
         self._lead_to(codes.pending, codes.step)
 
     def end_task(self) -> None:
-        """Let the success of this run end the task, and skip all later steps. It sends nothing.
+        """Let this run's success end the task, without the later steps. It sends nothing.
 
-        ValueError if the run has another target, or the next step waits for something.
+        Raises ValueError if the run has another target, or the next step waits for something.
 
         Examples:
             >>> ctx.end_task()
@@ -464,28 +430,29 @@ class ExecutionContext(BlockContext[T_co]):
         self._lead_to(END, "the end")
 
     def _lead_to(self, code: int, name: str) -> None:
-        with self._asking("choose what comes after"):
+        with self._asking("choose the step after"):
             additions = self._journal.additions
             if additions.get("target", code) != code:
-                raise ValueError(f"{self._claim} cannot lead to {name}: it has chosen another target; choose one")
+                raise ValueError(f"{self._claim} cannot lead to {name}: it has chosen another target before")
             follow_ups, waits = additions.get("follow_ups"), additions.get("waits")
             if end_of(code) and ((waits and (waits.names or waits.until)) or (follow_ups and follow_ups.child_list)):
-                raise ValueError(f"{self._claim} cannot lead to the end: the next step is to wait, and there is none")
+                raise ValueError(
+                    f"{self._claim} cannot lead to the end, because the next step is to wait for something"
+                )
             additions["target"] = self._journal.next_code = code
 
     def transaction(self, *, succeed: bool = False) -> TransactWrite:
-        """Return a PynamoDB TransactWrite whose writes are applied only while this run holds the task.
+        """Return a PynamoDB TransactWrite that is applied only while this run holds the task.
 
-        It takes 99 actions, none on the task's row. With `succeed`, the follow-ups of `create` count as actions. It
-        costs twice the write units of its parts:
+        It takes 99 actions, none on the task's row, and costs twice their write units:
         https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/transaction-apis.html
 
-        LockLostError if the lock is lost. Otherwise PynamoDB's error is raised, also for your own condition. Its
-        `cancellation_reasons` begin with the task's row. Then nothing was applied, unless a note on the error says so.
+        Raises LockLostError if the lock is lost, and PynamoDB's error if your own condition fails. The first of its
+        `cancellation_reasons` is about the task's row.
 
         Args:
-            succeed: Include the success of the run and the assignments of the block so far. All of it is applied, or
-                nothing. Later assignments raise AttributeError, and without a commit the attempt fails.
+            succeed: Include the success, with the block's assignments so far. Later assignments raise AttributeError,
+                and without a commit the attempt fails. Tasks from `create` count as actions.
 
         Examples:
             >>> with ctx.transaction(succeed=True) as transaction:
@@ -493,7 +460,7 @@ class ExecutionContext(BlockContext[T_co]):
         """
         from pynamodb_tracker.execution.transaction import TaskTransaction  # noqa: PLC0415 - few cold starts need it
 
-        check_flags(succeed=succeed)
+        arguments.check_flags(succeed=succeed)
         with self._holding("open a transaction of"):
             journal, claim = self._journal, self._claim
         if succeed and journal.pending_success is None:
@@ -512,10 +479,7 @@ class ExecutionContext(BlockContext[T_co]):
 
     @contextmanager
     def _asking(self, operation: str) -> Iterator[None]:
-        """Refuse a request to the success if that is recorded already.
-
-        It sends nothing, unless a transaction with the success got no response. Then it first finds out the outcome.
-        """
+        """Refuse to add something to a recorded success. After a lost response, first find out whether it is."""
         with self._writing(operation):
             pending = self._journal.pending_success
             if pending is not None and pending.sent is not None:
@@ -523,10 +487,10 @@ class ExecutionContext(BlockContext[T_co]):
             yield
 
     def _limit(self, given: datetime | timedelta, name: str) -> datetime:
-        """Return how long the next step waits. The same duration, given again, is the same time."""
-        until = check_due_time(given, name)
+        """Return the limit of a wait. The same duration gives the same time again."""
+        until = arguments.check_due_time(given, name)
         if until is None:
-            raise TypeError(f"{name} takes an aware datetime, not None: without a limit, leave it out")
+            raise TypeError(f"{name} takes an aware datetime, not None: leave it out to wait without a limit")
         if isinstance(until, timedelta):
             self._given_limits = {until: clock.now() + until, **self._given_limits}
             return self._given_limits[until]
@@ -534,14 +498,14 @@ class ExecutionContext(BlockContext[T_co]):
 
     @contextmanager
     def _writing(self, operation: str) -> Iterator[None]:
-        """Refuse an operation as `_holding` does, and let one wait for another."""
-        self._check_process(operation)  # first: a thread of the parent may have held `writing` when it forked
+        """Do as `_holding` does, for one operation at a time."""
+        self._check_process(operation)  # first, because a thread of the parent may have held `writing` at the fork
         with self._journal.writing, self._holding(operation):
             yield
 
 
 def choose_next(journal: transitions.Journal[Any]) -> None:
-    """Choose the next step for a success. It may read the control item."""
+    """Choose the step after a success. This may read the control item."""
     if journal.obeys_control:
         from pynamodb_tracker.control.watch import lead_to_required  # noqa: PLC0415 - few cold starts need it
 
@@ -549,12 +513,11 @@ def choose_next(journal: transitions.Journal[Any]) -> None:
 
 
 def hold(ctx: ExecutionContext[Any], tries: int = TRIES) -> None:
-    """Extend the lock if it has expired before the block begins, because another worker may run the task by now.
+    """Extend a lock that has expired before the block begins, because another worker may already run the task.
 
-    It sends nothing while the lock lasts. LockLostError if the lock is lost. TaskNotStartableError if it has expired
-    after so many tries, and then the attempt is to be released.
+    Raises LockLostError if it is lost, or TaskNotStartableError if it keeps expiring.
     """
-    claim, journal = ctx._claim, ctx._journal  # noqa: SLF001 - no names among what users see
+    claim, journal = ctx._claim, ctx._journal  # noqa: SLF001 - hidden from users
     while journal.lost is not None or claim.expire_time <= clock.now():
         if not tries:
             raise transitions.too_slow(claim, ctx._lock_for)  # noqa: SLF001 - as above

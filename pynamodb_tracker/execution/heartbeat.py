@@ -1,4 +1,4 @@
-"""The heartbeat of a run: a thread that keeps extending the lock while the block runs."""
+"""The heartbeat: a thread that keeps extending a run's lock while the block runs."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ T = TypeVar("T", bound=TaskRow)
 
 log = logging.getLogger("pynamodb_tracker")
 
-_SOON = 5.0  # seconds within which a failed beat is retried, or sooner with a short lock
-MOMENT = 1.0  # seconds that the end of a block waits for a beat in progress
+_SOON = 5.0  # seconds until a failed beat is retried, or less with a short lock
+MOMENT = 1.0  # seconds to wait for a beat in progress when the block ends
 
 
 class Heartbeat(Generic[T]):
-    """The thread that extends the lock of one run from `start` until `stop`, or until the lock is lost."""
+    """The thread that extends a run's lock from `start` to `stop`, or until the lock is lost."""
 
     def __init__(self, journal: transitions.Journal[T], lock_for: timedelta) -> None:
         beats = Beats(journal, lock_for)
@@ -32,27 +32,27 @@ class Heartbeat(Generic[T]):
         self._thread = threading.Thread(
             target=beats.run, name=f"pynamodb_tracker heartbeat of {journal.claim.task.task_id!r}", daemon=True
         )
-        # Nothing ends a run that is dropped inside its block. The thread refers to the beats, not to this object, so
-        # the garbage collector notices.
-        weakref.finalize(self, self._stopped.set).atexit = False  # a forked process would end in a lock of its parent's
+        # If a run is dropped inside its block, this object is collected, because the thread refers only to the beats.
+        # Not at exit, where a forked process could meet a lock that its parent held.
+        weakref.finalize(self, self._stopped.set).atexit = False
 
     def start(self) -> None:
-        """Start the thread. RuntimeError if the system has none left."""
+        """Start the thread. Raises RuntimeError if the system has none left."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Send no more beats. The response to a beat in progress is ignored, and not logged."""
+        """Send no more beats, and ignore the response to one in progress."""
         self._stopped.set()
 
     def join(self) -> None:
         """Wait a moment for a beat in progress, so that it arrives before the end of the run."""
-        # The garbage collector may end the block of a dropped generator in any thread, even in this one.
+        # The garbage collector may end a dropped generator's block in any thread, even in the heartbeat's own.
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join(MOMENT)
 
 
 class Beats(Generic[T]):
-    """Extends the lock of one run when it is time."""
+    """Extends a run's lock when it is time."""
 
     def __init__(self, journal: transitions.Journal[T], lock_for: timedelta) -> None:
         self.stopped = threading.Event()
@@ -61,36 +61,33 @@ class Beats(Generic[T]):
         self._lock_for = lock_for
 
     def run(self) -> None:
-        """Extend the lock whenever a third of it has passed, until it is stopped, lost, or released."""
+        """Extend the lock whenever a third of it has passed, until the block ends or the lock is lost."""
         try:
             pause = self.until_due()
             while not clock.wait(self.stopped, pause) and self.are_needed:
                 pause = self.until_due() or self.beat() or self.until_due()
-        except BaseException:  # another thread may raise SystemExit here, which ends a thread without a word
-            text = "the heartbeat of %s has ended: the lock is no longer extended"
+        except BaseException:  # another thread may raise SystemExit here, which ends a thread silently
+            text = "the heartbeat of %s has ended, so its lock is no longer extended"
             log.exception(text, self._claim, extra=self._claim.log_fields)
             raise
 
     @property
     def are_needed(self) -> bool:
-        """Whether there is a lock to extend: the block runs, and the lock is not lost."""
+        """Whether the block still runs and its lock is not lost."""
         return not self.stopped.is_set() and self._journal.lost is None and not self._journal.ended
 
     def until_due(self) -> float:
-        """Return the seconds until a third of the lock has passed. Extensions by the block count, too."""
+        """Return the seconds until a third of the lock has passed, counting extensions by the block."""
         due = self._claim.expire_time - self._lock_for * 2 / 3
         return max(0.0, (due - clock.now()).total_seconds())
 
     def beat(self) -> float:
-        """Extend the lock. Return the seconds until the next try if that failed, otherwise zero.
-
-        The caller asks then when the next beat is due, because the clock may have moved on.
-        """
+        """Extend the lock. Return the seconds until the next try if that failed, otherwise zero."""
         try:
             transitions.extend(self._claim, self._lock_for)
         except LockLostError as proof:
             self._note_refusal(proof)
-        except Exception as error:  # noqa: BLE001 - after any error, the lock is worth another try
+        except Exception as error:  # noqa: BLE001 - another try may still save the lock
             return self._failed(error)
         return 0.0
 
@@ -102,10 +99,9 @@ class Beats(Generic[T]):
         self.stopped.set()
 
     def _failed(self, error: Exception) -> float:
-        """Log the failure. Return the seconds until the next try, with full jitter."""
         if not self.stopped.is_set():
             log.warning(
-                "a heartbeat of %s of %s %r failed, and is retried: %r",
+                "a heartbeat of %s of %s %r failed, and will be retried: %r",
                 self._claim.step,
                 type(self._claim.task).__name__,
                 self._claim.task.task_id,

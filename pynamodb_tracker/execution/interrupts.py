@@ -1,4 +1,4 @@
-"""Recognizes what stops a block from outside: a signal, another thread, or the cancellation of its asyncio task."""
+"""Recognizes exceptions from outside of a block: from signals, other threads, and cancellations of asyncio tasks."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from pynamodb.exceptions import PynamoDBException
 from pynamodb_tracker.exceptions import TrackerError
 
 _STOPS = ("SIGTERM", "SIGINT", "SIGQUIT", "SIGHUP", "SIGBREAK")
-"""Signals that stop a program. Not every system has all of them."""
+"""The signals that stop a program, some of them only on some systems."""
 
 
 def is_interrupt(error: BaseException) -> bool:
-    """Return whether an exception came from outside: a signal, a timeout, another thread."""
+    """Return whether an exception came from a signal, a timeout or another thread."""
     return not issubclass(type(error), (PynamoDBException, TrackerError))
 
 
 def is_stop(error: BaseException) -> bool:
     """Return whether the program is being stopped: KeyboardInterrupt, or SystemExit from a signal handler.
 
-    Any other SystemExit comes from the block. If that released the attempt, it would run again and again. A durable
-    function of Lambda that suspends is also stopped, and invoked again.
+    A SystemExit of the block itself is a failure, or it would repeat forever. A durable Lambda function also stops when
+    it suspends.
     """
     kind = type(error)
     if not issubclass(kind, SystemExit):
         durable = sys.modules.get("aws_durable_execution_sdk_python.exceptions")
         return issubclass(kind, (KeyboardInterrupt, getattr(durable, "SuspendExecution", ())))
-    signal = sys.modules.get("signal")  # without this import, no handler is installed
+    signal = sys.modules.get("signal")  # otherwise no handler is installed
     if signal is None:
         return False
     numbers = [getattr(signal, name) for name in _STOPS if hasattr(signal, name)]
@@ -42,32 +42,31 @@ def is_stop(error: BaseException) -> bool:
 
 
 def _got_signal(frame: FrameType, interrupted: FrameType, numbers: list[int]) -> bool:
-    """Return whether a frame has the arguments of a signal handler in a row: the number and the interrupted frame.
+    """Return whether a frame has a signal handler's arguments: a number and the interrupted frame.
 
-    The handler may have been removed, or be a partial or a callable object, which have no code.
+    This also finds handlers that were removed, and handlers without code, such as a partial.
     """
     pairs = pairwise(frame.f_locals.values())
     return any(type(number) is int and number in numbers and got is interrupted for number, got in pairs)
 
 
 def is_cancellation(error: BaseException, *, earlier: int = 0) -> bool:
-    """Return whether this asyncio task was cancelled from outside, not by the block itself.
+    """Return whether this asyncio task was cancelled from outside, with more requests than `earlier`, before the block.
 
-    `asyncio.timeout` and `TaskGroup` within the block take back their own requests. `earlier` is the number of requests
-    before the block.
+    `asyncio.timeout` and `TaskGroup` in the block take back their own requests.
     """
-    asyncio = sys.modules.get("asyncio")  # without this import, no task can be cancelled
+    asyncio = sys.modules.get("asyncio")  # otherwise no task can be cancelled
     if asyncio is None or not issubclass(type(error), asyncio.CancelledError):
         return False
     return cancel_requests() > earlier
 
 
 def cancel_requests() -> int:
-    """Return how many cancellations of this asyncio task are requested. 0 outside of one."""
+    """Return how many cancellations of this asyncio task were requested, or 0 outside of one."""
     import asyncio  # noqa: PLC0415 - few programs have an event loop
 
     try:
         task = asyncio.current_task()
-    except RuntimeError:  # no event loop is running in this thread
+    except RuntimeError:  # this thread runs no event loop
         return 0
     return 0 if task is None else task.cancelling()

@@ -1,4 +1,4 @@
-"""Calls the hooks of a run, and enters their context managers around its block."""
+"""Calls a run's hooks, and enters their context managers around its block."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ log = logging.getLogger("pynamodb_tracker")
 
 
 class Observation:
-    """The details of one run and its hooks: its own, and the hooks that were registered at its claim."""
+    """A run's details, its own hooks, and the process's hooks at its claim."""
 
     __slots__ = ("_begun", "_entered", "_guard", "_has_ended", "_journal", "_own", "details", "hooks")
 
@@ -26,16 +26,16 @@ class Observation:
         self.hooks = self._own = own
         self._journal: Journal[Any] | None = None
         self._guard = threading.Lock()
-        self._begun = 0  # how many hooks were started: these get `on_end`, and all others get `on_refuse`
+        self._begun = 0  # how many hooks were started: they get `on_end`, the others `on_refuse`
         self._has_ended = False
         self._entered: list[tuple[Hook, AbstractContextManager[object]]] = []
 
     def add(self, hooks: tuple[Hook, ...]) -> None:
-        """Also call these hooks, which are registered for the whole process."""
+        """Also call these hooks of the process."""
         self.hooks = (*self._own, *hooks)
 
     def note_claim(self, journal: Journal[Any]) -> None:
-        """Keep the details of the claim."""
+        """Keep the claim's details."""
         self._journal = journal
         journal.on_loss = self._lose
         details, claim = self.details, journal.claim
@@ -43,10 +43,10 @@ class Observation:
         details.took_over = claim.took_over
 
     def begin(self) -> None:
-        """Call `on_start`, and enter the context managers that it returns, in the context of the block."""
+        """Call `on_start`, and enter the context managers that it returns, in the block's context."""
         for hook in self.hooks:
             with self._guard:
-                if self._has_ended:  # another thread has given the task back in the meantime
+                if self._has_ended:  # another thread has given the task back
                     return
                 self._begun += 1
             try:
@@ -58,21 +58,21 @@ class Observation:
                 log.exception("on_start of the hook %r raised", hook, extra=self.details.log_fields)
 
     def refuse(self, error: BaseException) -> None:
-        """Call `on_refuse`, because the block never starts, or `on_end` if an interrupt came after `on_start`."""
+        """Call `on_refuse` because the block never starts, or `on_end` if an interrupt came after `on_start`."""
         try:
             self.end(error)
         finally:
             self.leave(error)
 
     def end(self, error: BaseException | None) -> None:
-        """Call `on_end` with the recorded outcome and the error of the block, or of recording its end."""
+        """Call `on_end` with the recorded outcome, and the error of the block or of its end."""
         with self._guard:
             if self._has_ended:
                 return
             self._has_ended = True
         details = self.details
         details.outcome = (self._journal and self._journal.outcome) or "refused"
-        by = self._journal or error  # a refused claim may have found that no attempt was left
+        by = self._journal or error  # a refused claim may have found no attempt left
         details.postponed = self._journal is not None and self._journal.postponed
         details.skipped_occurrence = isinstance(by, Journal | TaskNotStartableError) and by.skipped_occurrence
         details.error = error
@@ -83,9 +83,9 @@ class Observation:
             self._call("on_refuse", self.hooks[self._begun :])
 
     def leave(self, error: BaseException | None) -> None:
-        """Leave the context managers, the last one first. Then raise an interrupt that came in between."""
+        """Leave the context managers, the last one first, and then raise an interrupt that came in between."""
         if self._journal is not None:
-            self._journal.on_loss = None  # otherwise only the garbage collector could free both, and the row
+            self._journal.on_loss = None  # otherwise only the garbage collector could free both and the row
         interrupt: BaseException | None = None
         left = (None, None, None) if error is None else (type(error), error, error.__traceback__)  # it may be falsy
         while self._entered:
@@ -104,7 +104,6 @@ class Observation:
         self._call("on_lock_lost", self.hooks[: self._begun], error)
 
     def _call(self, method: str, hooks: tuple[Hook, ...], *args: object) -> None:
-        """Call a method of these hooks. Then raise an interrupt that came in between."""
         interrupt: BaseException | None = None
         for hook in hooks:
             try:

@@ -19,7 +19,7 @@ _LONGEST_FALLBACK = 3600
 """Seconds."""
 
 _warned = set[str]()
-"""The steps whose delay has failed in this process."""
+"""The steps that have got the fallback in this process."""
 
 
 class RetryPolicy(Protocol):
@@ -36,7 +36,7 @@ def uses_up_attempt(error: BaseException) -> bool:
 
 
 def delay_after(policy: RetryPolicy, claim: Claim[Any], error: BaseException) -> timedelta:
-    """Return the pause before the next attempt. If the step's function or the exception has none, it is a long one."""
+    """Return the pause before the next attempt, or a long one if the setting is wrong."""
     if issubclass(type(error), RetryLater):
         delay, source = getattr(error, "delay", None), "the delay of RetryLater is"
     elif callable(policy.retry_delay):
@@ -45,31 +45,31 @@ def delay_after(policy: RetryPolicy, claim: Claim[Any], error: BaseException) ->
             delay = policy.retry_delay(claim.attempt)
         except KeyboardInterrupt:
             raise
-        except BaseException as raised:  # noqa: BLE001 - the failure is recorded, whatever the function raises
+        except BaseException as raised:  # noqa: BLE001 - the failure still has to be recorded
             return _fallback(claim, error, f"retry_delay({claim.attempt}) raised {raised!r}", raised)
     else:
         return policy.retry_delay or timedelta(0)
     if is_delay(delay):
         return delay
-    return _fallback(claim, error, f"{source} {shown(delay)}, no timedelta of zero or more")
+    return _fallback(claim, error, f"{source} {shown(delay)}, not a timedelta of zero or more")
 
 
 def is_delay(value: object) -> TypeGuard[timedelta]:
-    """Return whether this is a pause before an attempt."""
+    """Return whether this is a valid pause before an attempt."""
     return isinstance(value, timedelta) and value >= timedelta(0)
 
 
 def _fallback(claim: Claim[Any], error: BaseException, reason: str, raised: BaseException | None = None) -> timedelta:
-    """Return a pause that doubles with each attempt. Note the reason on the error, and log it once per step.
+    """Return a pause that doubles with each attempt, note the reason on the error, and log it once per step.
 
-    Without a pause, all attempts would fail within seconds, and the system that is called would get no rest.
+    Without a pause, all attempts could fail within seconds.
     """
     longest = min(2 ** min(claim.attempt, 12), _LONGEST_FALLBACK)
     delay = timedelta(seconds=RANDOM.uniform(longest / 2, longest))
-    add_note(error, f"{reason}: the next attempt starts {delay.total_seconds():.0f} s later at the earliest")
+    add_note(error, f"{reason}: the next attempt starts at least {delay.total_seconds():.0f} s later")
     step = f"{type(claim.task).__name__}.{claim.step}"
     if step not in _warned:
         _warned.add(step)
-        text = "the delay of %s: %s; the pause is up to %d s instead. This process logs that once per step"
+        text = "the delay of %s: %s. It pauses up to %d s instead, and this process logs that once per step"
         log.warning(text, step, reason, longest, exc_info=raised, extra=claim.log_fields)
     return delay

@@ -26,9 +26,9 @@ from pynamodb_tracker.dynamodb.retries import slept_before_retry
 from pynamodb_tracker.exceptions import TaskNotFoundError, ValueNotStorableError
 from pynamodb_tracker.features import repeats
 from pynamodb_tracker.features.overflow import expire_again, keep, renew
-from pynamodb_tracker.model.again import PendingRequest
 from pynamodb_tracker.model.changes import Changes, changes_of, check_row_size, raise_if_invalid
 from pynamodb_tracker.model.failure import add_note
+from pynamodb_tracker.model.pending_request import PendingRequest
 from pynamodb_tracker.model.repeat import Repeat
 from pynamodb_tracker.model.row import TaskRow, load
 from pynamodb_tracker.status import END, Codes, end_of

@@ -28,7 +28,7 @@ from pynamodb_tracker.exceptions import TaskNotFoundError, TrackerError
 from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.model import overflow
 from pynamodb_tracker.model.changes import Changes
-from pynamodb_tracker.model.failure_log import failures_in_row, packed
+from pynamodb_tracker.model.failure_log import compress_failures, failures_in_row
 from pynamodb_tracker.model.row import TaskRow, may_expire
 from pynamodb_tracker.writes.conditions import guard
 from pynamodb_tracker.writes.lock import Claim, Journal
@@ -90,7 +90,7 @@ def log_failures(statements: StepStatements[T], row: T, token: str, version: str
             **overflow.log_key(_key(row)),
             overflow.VERSION: {STRING: version},
             "lock": {STRING: token},
-            overflow.CHUNK: {BINARY: packed(row.errors)},
+            overflow.CHUNK: {BINARY: compress_failures(row.errors)},
         }
         with not_persisting():
             _put(statements, item, no_later_version(version).condition)

@@ -18,9 +18,9 @@ from pynamodb.exceptions import PynamoDBConnectionError
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.exceptions import TaskError
-from pynamodb_tracker.model.again import PendingRequest
 from pynamodb_tracker.model.changes import Changes
 from pynamodb_tracker.model.failure_log import failures_in_row
+from pynamodb_tracker.model.pending_request import PendingRequest
 from pynamodb_tracker.model.repeat import LastRun, Occurrence, Repeat
 from pynamodb_tracker.model.row import TaskRow, load
 from pynamodb_tracker.status import END, Codes, end_of

@@ -17,10 +17,10 @@ class CancelRecord(NamedTuple):
     """How a task was cancelled. It stays until the task is reopened."""
 
     step: int
-    """The number of the step at which the task was."""
+    """The number of the task's step."""
     time: datetime
     by: str
-    """Who cancelled it, by default the worker name of that process."""
+    """By default the worker name of the process that cancelled it."""
     reason: str
 
     def stored(self) -> Item:
@@ -30,20 +30,16 @@ class CancelRecord(NamedTuple):
 
     @classmethod
     def read(cls, stored: Item) -> CancelRecord:
-        """Parse the stored form. Raises ValueError if it cannot be read."""
-        try:
-            step, time = int(stored["step"][NUMBER]), clock.parse(stored["time"][STRING])
-            return cls(step, time, stored["by"][STRING], stored["reason"][STRING])
-        except KeyError as missing:
-            raise ValueError(f"it has no {missing}, or it is of another type") from missing
+        """Parse the stored form."""
+        step, time = int(stored["step"][NUMBER]), clock.parse(stored["time"][STRING])
+        return cls(step, time, stored["by"][STRING], stored["reason"][STRING])
 
 
 class CancelledAttribute(Coded[CancelRecord | None]):
-    """How a task was cancelled. On a use case, it is the state of cancelled tasks, as in `Order.cancelled`."""
+    """On a use case, this is the state of cancelled tasks, as in `Order.cancelled`."""
 
     def __init__(self) -> None:
         super().__init__(MAP, CancelRecord.stored, CancelRecord.read)
 
     def __get__(self, instance: Any, owner: Any) -> Any:
-        """Return a row's record, or the state of the use case."""
         return super().__get__(instance, owner) if instance is not None else owner._states.get(CANCELLED, self)  # noqa: SLF001 - as for GroupAttribute

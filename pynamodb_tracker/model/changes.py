@@ -19,7 +19,7 @@ from pynamodb_tracker.model.data import EMPTY_DATA, DataAttribute
 from pynamodb_tracker.model.overflow import MAX_BYTES, chunk_items, free_slot, split, version_of
 from pynamodb_tracker.model.row import TaskRow, load
 from pynamodb_tracker.model.row_state import ValuesWithUnreadable, unreadable_in
-from pynamodb_tracker.model.serialization import rewritten, same, serialized
+from pynamodb_tracker.model.serialization import rewrite_value, same, serialized
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -29,15 +29,14 @@ Changes = Mapping[str, tuple[Attribute[Any], dict[str, Any] | None]]
 _UNCHANGING = frozenset({bool, bytes, datetime, Decimal, float, int, str})
 
 MAX_AT_ONCE = 3_800_000
-"""Bytes in the transaction that creates a task: https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html
-allows 4 MB."""
+"""Bytes in the transaction that creates a task. DynamoDB allows 4 MB:
+https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html"""
 
-_TRACKER_BYTES = 3000
-"""Room for the keys, times and short failures that a transition adds."""
+_TRACKER_BYTES = 3000  # for the keys, times and short failures that a transition adds
 
 _ASSIGNMENT_BYTES = 19
-"""In most regions, AWS also limits the values assigned by an UpdateItem to an item's size, and counts 19 more bytes per
-attribute. This limit is measured, not documented."""
+"""In most regions, AWS also limits an UpdateItem's assigned values to an item's size, with 19 more bytes each.
+This is measured, not documented."""
 
 
 def changes_of(row: TaskRow) -> Changes:
@@ -50,7 +49,7 @@ def changes_of(row: TaskRow) -> Changes:
         old = before.get(attribute.attr_name)
         if isinstance(attribute, DataAttribute):
             if not attribute.is_untouched(row):
-                new = serialized(row, name, attribute)  # only once, because large data is slow
+                new = serialized(row, name, attribute)  # only once, because it is slow
                 if new is None and old is not None:
                     new = EMPTY_DATA
                 if not attribute.is_same(row, old, new):
@@ -58,11 +57,11 @@ def changes_of(row: TaskRow) -> Changes:
             continue
         value = dict.get(values, name)
         if name in unreadable or (old is None and value is None):
-            continue  # without a value before and after
+            continue
         if type(value) in _UNCHANGING and value is claimed.get(name) and old is item.get(attribute.attr_name):
             continue
         new = serialized(row, name, attribute, loaded=before, complete=False)
-        if not (same(old, new) or (old is not None and same(rewritten(row, name, attribute, old), new))):
+        if not (same(old, new) or (old is not None and same(rewrite_value(row, name, attribute, old), new))):
             if isinstance(attribute, ListAttribute | MapAttribute):
                 new = serialized(row, name, attribute, loaded=before)
             changed[name] = (attribute, new)
@@ -70,7 +69,6 @@ def changes_of(row: TaskRow) -> Changes:
 
 
 def mark_saved(row: TaskRow, changes: Changes, sent: Changes) -> None:
-    """Apply sent changes to the stored row, so that the next `changes_of` compares with it."""
     state = row._row_state
     state.stored = dict(state.stored)
     for attribute, value in sent.values():
@@ -84,7 +82,7 @@ def mark_saved(row: TaskRow, changes: Changes, sent: Changes) -> None:
 
 
 def read_again(row: TaskRow, names: Iterable[str]) -> None:
-    """Reset attributes to their stored values. Accessing an unreadable one raises."""
+    """Reset attributes to their stored values."""
     stored = load(type(row), row._row_state.stored).attribute_values
     values = type(stored)(row.attribute_values)
     for name in names:
@@ -95,7 +93,6 @@ def read_again(row: TaskRow, names: Iterable[str]) -> None:
 
 
 def as_stored(row: T) -> T:
-    """Return a copy of the row as it is stored."""
     copy = load(type(row), row._row_state.stored)
     values = row.attribute_values
     copy.attribute_values.update({name: values[name] for name in row.tracker_attributes if name in values})
@@ -105,7 +102,7 @@ def as_stored(row: T) -> T:
 def storable_changes(row: TaskRow, result: tuple[Attribute[Any], str | None] | None = None) -> tuple[Changes, bool]:
     """Return the block's changes in stored form, and whether `data` needs overflow chunks.
 
-    `result` contains the attribute for the step's result, and its text or None to remove an earlier result.
+    `result` contains the attribute for the step's result, and its text or None.
     """
     needs_chunks = False
     try:
@@ -130,16 +127,12 @@ def storable_changes(row: TaskRow, result: tuple[Attribute[Any], str | None] | N
 
 
 def belongs_in_chunks(model: type[TaskRow], task_id: str, data: Mapping[str, Any] | None) -> bool:
-    """Return whether stored `data` needs overflow chunks. If it is too large, raise ValueNotStorableError."""
     size = 0 if data is None else len(data[STRING].encode())
     if size > MAX_BYTES:
-        raise ValueNotStorableError(
-            f"data of {model.__name__} {task_id!r} has {size:,} bytes as JSON, but at most {MAX_BYTES:,} are stored: "
-            "put it into an object store, and keep a pointer to it in data",
-            task_id=task_id,
-            attribute="data",
-            size=size,
-        )
+        problem = f"has {size:,} bytes as JSON, but at most {MAX_BYTES:,} are stored"
+        advice = "put it into an object store, and keep its key in data"
+        message = f"data of {model.__name__} {task_id!r} {problem}: {advice}"
+        raise ValueNotStorableError(message, task_id=task_id, attribute="data", size=size)
     return size > model.tracker.use_case.max_inline_data
 
 
@@ -151,13 +144,9 @@ def chunks_of_new_row(model: type[TaskRow], task_id: str, create_time: datetime,
     pointer, chunks = split(value[STRING], free_slot(None), version_of(create_time, 0, 0))
     size = sum(map(len, chunks))
     if size > MAX_AT_ONCE:
-        raise ValueNotStorableError(
-            f"{model.__name__} {task_id!r} cannot be created with data of {size:,} bytes, compressed: a create takes "
-            f"at most {MAX_AT_ONCE:,}; create it without, and let a run save it, which takes {MAX_BYTES:,}",
-            task_id=task_id,
-            attribute="data",
-            size=size,
-        )
+        problem = f"cannot be created with data of {size:,} bytes, compressed, because a create takes {MAX_AT_ONCE:,}"
+        message = f"{model.__name__} {task_id!r} {problem}: let a run save it, which takes {MAX_BYTES:,}"
+        raise ValueNotStorableError(message, task_id=task_id, attribute="data", size=size)
     item["data"] = pointer.stored()
     end = {"expire_time": item["expire_time"]} if "expire_time" in item else {}
     key, token = (task_id, model.tracker.use_case.name), item["creation"][STRING]
@@ -165,7 +154,6 @@ def chunks_of_new_row(model: type[TaskRow], task_id: str, create_time: datetime,
 
 
 def check_row_size(row: TaskRow, new: dict[str, dict[str, Any] | None]) -> None:
-    """Raise a ValueNotStorableError if the new values make the row too large."""
     assigned: Item = {name: value for name, value in new.items() if value is not None}
     item = {name: value for name, value in row._row_state.stored.items() if name not in new} | assigned
     total = item_size(item) + _TRACKER_BYTES
@@ -174,22 +162,16 @@ def check_row_size(row: TaskRow, new: dict[str, dict[str, Any] | None]) -> None:
     if total > MAX_ITEM_BYTES:
         sizes = {name: value_size(value) for name, value in item.items()}
         largest = max(sizes, key=sizes.__getitem__)
-        raise ValueNotStorableError(
-            f"{type(row).__name__} {row.task_id!r} would take {total:,} bytes, but a row holds {MAX_ITEM_BYTES:,}: "
-            f"put {largest}, which takes {sizes[largest]:,}, into an object store and keep a pointer to it",
-            task_id=row.task_id,
-            attribute=largest,
-            size=sizes[largest],
-        )
+        size = sizes[largest]
+        advice = f"put {largest}, which takes {size:,}, into an object store, and keep its key"
+        problem = f"would take {total:,} bytes, but a row holds {MAX_ITEM_BYTES:,}: {advice}"
+        message = f"{type(row).__name__} {row.task_id!r} {problem}"
+        raise ValueNotStorableError(message, task_id=row.task_id, attribute=largest, size=size)
 
 
 def raise_if_invalid(row: TaskRow, changes: Changes, error: PynamoDBConnectionError) -> None:
-    """Raise a ValueNotStorableError if DynamoDB refused the values in a request."""
     if changes and is_invalid(error):
         names = ", ".join(f"{name} ({value_size(value):,} bytes)" for name, (_, value) in changes.items() if value)
-        raise ValueNotStorableError(
-            f"DynamoDB refused new values of {type(row).__name__} {row.task_id!r}, {names}: "
-            f"{error.cause_response_message}",
-            task_id=row.task_id,
-            attribute=next(iter(changes)),
-        ) from error
+        described = f"new values of {type(row).__name__} {row.task_id!r}, {names}"
+        message = f"DynamoDB refused {described}: {error.cause_response_message}"
+        raise ValueNotStorableError(message, task_id=row.task_id, attribute=next(iter(changes))) from error

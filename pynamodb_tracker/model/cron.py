@@ -29,27 +29,22 @@ _FIELDS: tuple[tuple[str, int, int, dict[str, int]], ...] = (
 )
 
 _PART = re.compile(r"(?P<low>\*|\?|\w+)(?:-(?P<high>\w+))?(?:/(?P<step>\d+))?")
-
-_LAST_DAY = 32
-"""Stands for L, the last day of a month."""
+_LAST_DAY = 32  # stands for L
 
 _SEARCHED_YEARS = 50
 """Within 40 years, 29 February falls on each weekday, even around 2100."""
 
 
 class CronExpression:
-    """A parsed cron expression. Raises ValueError if the text cannot be read."""
-
     def __init__(self, given: str) -> None:
         text = _SHORT_FORMS.get(given.strip().lower(), given)
         fields = text.upper().split()
         if len(fields) != len(_FIELDS):
             raise ValueError(
-                f"the cron expression {given!r} has {len(fields)} fields: write five, minute, hour, day of month, "
-                "month and day of week, such as '30 2 * * MON-FRI', or one of " + ", ".join(_SHORT_FORMS)
+                f"the cron expression {given!r} has {len(fields)} fields: write minute, hour, day of month, month and "
+                f"day of week, such as '30 2 * * MON-FRI', or one of {', '.join(_SHORT_FORMS)}"
             )
         self.text = " ".join(fields)
-        """The expression with single spaces and upper-case names."""
         try:
             minutes, hours, self._days, self._months, weekdays = (
                 {number for part in field.split(",") for number in _parse_part(part, *about)}
@@ -61,10 +56,10 @@ class CronExpression:
         self._weekdays = {(day - 1) % 7 for day in weekdays}
         self._either_day = fields[2][0] not in "*?" and fields[4][0] not in "*?"
 
-    def occurrences(self, anchor: datetime, low: datetime) -> Iterator[tuple[int, datetime]]:  # noqa: ARG002 - a recurrence rule needs both
+    def occurrences(self, anchor: datetime, low: datetime) -> Iterator[tuple[int, datetime]]:  # noqa: ARG002 - a recurrence rule needs it
         """Yield wall-clock times from `low` on, each with 0, because they are not counted. Stop after 50 empty years.
 
-        The anchor does not matter. A time moved by a clock change may even precede it.
+        The anchor does not matter.
         """
         day, earliest, last_year = low.date(), low.time(), low.year + _SEARCHED_YEARS
         while day.year <= last_year:

@@ -1,4 +1,4 @@
-"""The user's dictionary: JSON text in the row or in chunks, which is read and parsed on first access."""
+"""The user's dictionary: JSON text in the row or in chunks, read and parsed on first access."""
 
 from __future__ import annotations
 
@@ -18,20 +18,16 @@ from pynamodb_tracker.model.row_state import Unreadable, raw_value, read_data, u
 from pynamodb_tracker.model.serialization import reads_back, refuse_json
 
 EMPTY_DATA = {STRING: "{}"}
-"""An emptied dictionary, as it is stored. A row without `data` never had chunks."""
+"""An emptied dictionary. A row without `data` never had chunks."""
 
-_TRIES = 20
-"""How often to serialize a dictionary that another thread is changing."""
-
-_ESCAPE = len(r"\u00e9") - 1
-"""How far before a difference an escape may begin."""
-
+_TRIES = 20  # to serialize a dictionary that another thread is changing
+_ESCAPE = len(r"\u00e9") - 1  # how far before a difference an escape may begin
 _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][-+]?\d+)?")
 _OF_NUMBERS = "-+.0123456789eE"
 
 
 class LazyData:
-    """A stored dictionary that is read and parsed on first access. A lock could deadlock during garbage collection."""
+    """A stored dictionary, parsed on first access. A lock could deadlock during garbage collection."""
 
     __slots__ = ("_parsed", "pointer", "text")
 
@@ -42,7 +38,6 @@ class LazyData:
 
     @property
     def is_touched(self) -> bool:
-        """Whether the dictionary was parsed, and may therefore have changed."""
         return bool(self._parsed)
 
     def value(self) -> Any:
@@ -55,7 +50,7 @@ class LazyData:
         return self._parsed["value"]
 
     def __eq__(self, other: object) -> bool:
-        """Compare both values without reading overflow chunks."""
+        """Compare without reading overflow chunks."""
         if not isinstance(other, LazyData):
             return NotImplemented
         if self.text is None or other.text is None:
@@ -66,11 +61,11 @@ class LazyData:
 
 
 class LeftOut:
-    """Stands for `data` that a query has left out."""
+    pass
 
 
 class DataAttribute(Attribute[dict[str, Any]]):
-    """The user's dictionary, stored as JSON text or a pointer. An empty one is only stored to replace another."""
+    """Stores JSON text or a pointer. An empty dictionary is only stored to replace another."""
 
     attr_type = STRING
 
@@ -78,15 +73,15 @@ class DataAttribute(Attribute[dict[str, Any]]):
         super().__init__(null=True)
 
     def __get__(self, instance: Any, owner: Any) -> Any:
-        """Return a row's dictionary, always the same object, so that nested changes are saved."""
+        """Return always the same object, so that nested changes are saved."""
         if instance is None:
             return self
         values = instance.attribute_values
         value = values.get("data")
         if isinstance(value, LeftOut):
             raise AttributeError(  # noqa: TRY004 - the attribute is absent
-                f"data of {type(instance).__name__} {instance.task_id!r} was left out of this query: read the task "
-                "with get_task, or remove with_data=False",
+                f"data of {type(instance).__name__} {instance.task_id!r} was left out of this query: use get_task, or "
+                "remove with_data=False",
                 name="data",
                 obj=instance,
             )
@@ -104,23 +99,19 @@ class DataAttribute(Attribute[dict[str, Any]]):
         return value
 
     def fill(self, instance: Any, text: str) -> None:
-        """Give a row the text from its chunks."""
         value = raw_value(instance, "data")
-        if isinstance(value, LazyData):  # otherwise, another thread has assigned something
+        if isinstance(value, LazyData):  # unless another thread has assigned something
             instance._row_state.data_text = value.text = text
 
     def is_untouched(self, instance: Any) -> bool:
-        """Return whether a row's dictionary was never accessed, and is therefore unchanged."""
         value = dict.get(instance.attribute_values, "data")  # fast, because every run asks
         return isinstance(value, LeftOut | Unreadable) or (isinstance(value, LazyData) and not value.is_touched)
 
     def get_value(self, value: dict[str, Any]) -> Any:
-        """Return the text or the pointer's map."""
         return value[MAP] if MAP in value else super().get_value(value)
 
     def deserialize(self, value: str | Mapping[str, Any]) -> Any:
-        """Keep the text or the pointer until the first access."""
-        return LazyData(value) if isinstance(value, str) else LazyData(None, Pointer.loaded(value))
+        return LazyData(value) if isinstance(value, str) else LazyData(None, Pointer.read(value))
 
     def is_same(self, instance: Any, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> bool:
         """Return whether the dictionary equals the stored one. Replacing an unread one counts as a change."""
@@ -138,7 +129,6 @@ class DataAttribute(Attribute[dict[str, Any]]):
         return bool(before == self.__get__(instance, type(instance))) and _dump(before) == new_text
 
     def serialize(self, value: Any) -> str | None:
-        """Return compact JSON. A TypeError or ValueError means that it would not read back equal."""
         known = None
         if isinstance(value, LazyData):
             if not value.is_touched and value.text is not None:
@@ -150,7 +140,6 @@ class DataAttribute(Attribute[dict[str, Any]]):
 
 
 def unread_data(row: AttributeContainer) -> Pointer | None:
-    """Return the pointer to a row's unread chunks, or None."""
     value = raw_value(row, "data")
     return value.pointer if isinstance(value, LazyData) and value.text is None else None
 
@@ -158,8 +147,7 @@ def unread_data(row: AttributeContainer) -> Pointer | None:
 def to_json(value: object, name: str, known: str | None = None) -> str:
     """Return a value as JSON that reads back equal, even if another thread is changing it.
 
-    `known` is the text from which the value was parsed. Only entries added to it are checked. Errors call the value
-    `name`.
+    If the value was parsed from `known`, only added entries are checked. Errors call the value `name`.
     """
     text = ""
     for _ in range(_TRIES):
@@ -183,14 +171,7 @@ def bounded_json(
 ) -> str:
     """Return a value as JSON of at most `limit` bytes, or raise ValueNotStorableError.
 
-    Args:
-        value: The value.
-        name: The value's name in errors about its contents.
-        described: The value's name in the exception.
-        limit: In bytes.
-        advice: What to do with a value that is too large.
-        task_id: For the exception.
-        attribute: For the exception.
+    Errors about its contents call it `name`, and the exception `described`. `advice` is for a value that is too large.
     """
     try:
         text = to_json(value, name)
@@ -204,7 +185,7 @@ def bounded_json(
 
 
 def _only_adds(known: str, text: str, value: Any) -> bool:
-    """Return whether the text only appends entries to the known one, as blocks usually do, and they read back equal."""
+    """Return whether the text only appends entries, which read back equal, to the known one."""
     if not text.startswith(known[:-1] + ","):
         return False
     added = "{" + text[len(known) :]
@@ -214,7 +195,7 @@ def _only_adds(known: str, text: str, value: Any) -> bool:
 
 
 def _differ_in_content(text: str, other: str) -> bool:
-    """Return whether two JSON texts first differ in content, and not in blanks, escapes or number formats."""
+    """Return whether two JSON texts first differ in content, not in blanks, escapes or number formats."""
     at = _first_difference(text, other)
     one, two = text[at : at + 1], other[at : at + 1]
     if not one.strip() or not two.strip() or "\\" in text[max(at - _ESCAPE, 0) : at] + one + two:
@@ -227,7 +208,6 @@ def _differ_in_content(text: str, other: str) -> bool:
 
 
 def _first_difference(text: str, other: str) -> int:
-    """Return where two texts first differ, or where the shorter one ends."""
     at, end = 0, min(len(text), len(other))  # a binary search is much faster than comparing characters
     while at < end:
         middle = (at + end + 1) // 2
@@ -239,7 +219,7 @@ def _first_difference(text: str, other: str) -> int:
 
 
 def _dump(value: object) -> str:
-    """Return compact JSON. Text is escaped only if it has a lone surrogate, which UTF-8 cannot encode."""
+    """Return compact JSON. Only text with a lone surrogate, which UTF-8 cannot encode, is escaped."""
     text = strict_json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     try:
         text.encode()

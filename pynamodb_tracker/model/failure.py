@@ -1,6 +1,6 @@
 """Recorded failures, redacted and truncated so that they always fit.
 
-Commands record entries in the same form: who ignored, unlocked or reopened the task, and why.
+Commands record entries in the same form.
 """
 
 from __future__ import annotations
@@ -22,20 +22,16 @@ from pynamodb_tracker import clock
 log = logging.getLogger("pynamodb_tracker")
 
 ABANDONED = "abandoned"
-"""The entry type for an attempt that never ended, because its worker died or lost the lock."""
+"""The type for an attempt that never ended, because its worker died or lost the lock."""
 
 _ONE_LINE = 200
 _TYPE = 60
 _WORKER = 60
 _MESSAGE = 2000
 _TRACEBACK = 6000
-_LONGEST = 100_000
-"""In characters. A longer text loses its middle before anything else happens to it."""
-_MOST_RELATED = 200
-"""How many causes and group members to format with an exception. Each takes less than a millisecond."""
-_OF_A_GROUP = 3
-"""How many exceptions in a group the message names. The traceback contains more."""
-
+_LONGEST = 100_000  # characters; a longer text loses its middle before anything else happens to it
+_MOST_RELATED = 200  # causes and group members to format with an exception
+_OF_A_GROUP = 3  # exceptions that the message names
 _PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep  # noqa: PTH120 - code objects have file names as text
 
 
@@ -56,7 +52,7 @@ class Failure:
     message: str
     """The exception's message or a person's reason, up to 2,000 bytes."""
     traceback: str = ""
-    """The traceback, up to 6,000 bytes. A longer one loses its middle."""
+    """Up to 6,000 bytes. A longer one loses its middle."""
     count: int = 1
     """How many times in a row this happened. `time` is the last time."""
 
@@ -64,8 +60,8 @@ class Failure:
         """Add an exception's message and traceback, redacted and then truncated."""
         return replace(
             self,
-            message=cut(scrubbed(message_of(error), redact), _MESSAGE),
-            traceback=cut(scrubbed(_traceback_of(error), redact), _TRACEBACK),
+            message=cut(redact_text(message_of(error), redact), _MESSAGE),
+            traceback=cut(redact_text(_traceback_of(error), redact), _TRACEBACK),
         )
 
     @property
@@ -86,7 +82,6 @@ def add_note(error: BaseException, text: str) -> None:
 
 
 def message_of(error: BaseException) -> str:
-    """Return an exception's message with its group members and notes, even if one of them raises."""
     text = _text_of(error)
     if members := _members_of(error):
         text += ": " + "; ".join(": ".join(filter(None, (type_of(each), _text_of(each)))) for each in members)
@@ -95,7 +90,6 @@ def message_of(error: BaseException) -> str:
 
 
 def type_of(error: BaseException) -> str:
-    """Return an exception's class name on one line, short enough for the row."""
     return cut(" ".join(_text_or_reason("name", lambda: type(error).__name__).split()), _TYPE)
 
 
@@ -117,7 +111,7 @@ def _text_of(error: BaseException) -> str:
 def _notes_of(error: BaseException) -> Sequence[object]:
     try:
         notes: object = error.__notes__
-    except Exception:  # noqa: BLE001 - it has none, or its class overrides attribute access
+    except Exception:  # noqa: BLE001 - none, or its class overrides attribute access
         return ()
     return notes if isinstance(notes, list | tuple) else ()
 
@@ -129,12 +123,11 @@ def _text_or_reason(what: str, read: Callable[[], object]) -> str:
         return clean(text if len(text) <= _LONGEST else f"{text[:half]} ... {text[-half:]}")
     except KeyboardInterrupt:
         raise
-    except BaseException as broken:  # noqa: BLE001 - even sys.exit() must not prevent the record
+    except BaseException as broken:  # noqa: BLE001 - even SystemExit
         return f"<its {what} raised {type(broken).__name__}>"
 
 
 def _traceback_of(error: BaseException) -> str:
-    """Return the traceback without type and message, which are recorded separately."""
 
     def formatted() -> str:
         if _has_many_related(error):
@@ -147,7 +140,6 @@ def _traceback_of(error: BaseException) -> str:
 
 
 def _has_many_related(error: BaseException) -> bool:
-    """Return whether an exception has too many causes and members to format, counting indirect ones."""
     found, left = set[int](), [error]
     while left and len(found) <= _MOST_RELATED:
         each = left.pop()
@@ -165,7 +157,7 @@ def _without_own_frames(frames: TracebackType | None) -> TracebackType | None:
     return frames
 
 
-def scrubbed(text: str, redact: Callable[[str], str]) -> str:
+def redact_text(text: str, redact: Callable[[str], str]) -> str:
     """Redact a text. If the user's `redact` fails, withhold the text, because it may contain a secret."""
     try:
         left: object = redact(text) if text else text
@@ -192,7 +184,6 @@ def cut(text: str, limit: int) -> str:
 
 
 def to_map(failure: Failure) -> dict[str, Any]:
-    """Return a failure's stored form."""
     entry = {
         "step": {STRING: failure.step},
         "attempt": {NUMBER: str(failure.attempt)},
@@ -209,7 +200,6 @@ def to_map(failure: Failure) -> dict[str, Any]:
 
 
 def from_map(entry: Mapping[str, Any]) -> Failure:
-    """Parse the stored form, or raise ValueError."""
     found = entry[MAP]
     try:
         count = found.get("count") or found.get("repeats") or {NUMBER: 1}
@@ -224,4 +214,4 @@ def from_map(entry: Mapping[str, Any]) -> Failure:
             int(count[NUMBER]),
         )
     except KeyError as missing:
-        raise ValueError(f"a failure has no {missing}, or one of another type") from missing
+        raise ValueError(f"{missing} is missing in a failure, or of another type") from missing

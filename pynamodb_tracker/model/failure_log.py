@@ -1,7 +1,6 @@
 """Stores a task's last failures: short entries in the row and, if they do not fit, complete ones in a log item.
 
-Most attempts fail in the same way. A failure with the same frames as an earlier one is stored only in the row, without
-its traceback, and does not write the log item:
+Most attempts fail in the same way. A failure with the same frames as an earlier one does not write the log item:
 
   first failure            row: cut, logged = true      log item: complete
   the same again           row: logged = false, frames  (not written, readers take the traceback from the log item)
@@ -26,54 +25,44 @@ from pynamodb.constants import BINARY, BOOLEAN, LIST, MAP, NUMBER, STRING
 
 from pynamodb_tracker import clock, strict_json
 from pynamodb_tracker.dynamodb.connection import Item, get_items
-from pynamodb_tracker.dynamodb.limits import item_size, value_size
+from pynamodb_tracker.dynamodb.limits import item_size
 from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.model.failure import Failure, cut, from_map, to_map
 from pynamodb_tracker.model.overflow import CHUNK, VERSION, life_of, log_key
 from pynamodb_tracker.model.row_state import raw_value
 
 log = logging.getLogger("pynamodb_tracker")
-
 MAX_FAILURES = 10
-
-MAX_BYTES = 500
-"""Bytes of failures in a row. Few, because AWS charges each write for the whole row."""
-
-MAX_BYTES_IF_LOGGED = 350
-"""The same with a log item. Even fewer, to keep the row below 1 KB for longer."""
+MAX_BYTES = 500  # of failures in a row; AWS charges each write for the whole row
+MAX_BYTES_IF_LOGGED = 350  # keeps the row below 1 KB for longer
 
 _LOGGED = "logged"
-"""True for the last entry that the log item contains, False for later ones."""
+"""True for the last entry in the log item, False for later ones."""
 
 _FRAMES = "frames"
-"""Identifies the lines where an exception was raised. An earlier entry with the same value has the traceback."""
+"""Identifies the lines where an exception was raised. An earlier entry has the traceback."""
 
 _REPEATS = "repeats"
-"""How many consecutive failures an entry replaces, if they did not all fit."""
+"""How many consecutive failures an entry replaces."""
 
 _MESSAGE = 200
 _OLDER_MESSAGE = 40
 _LEAST_TRACEBACK = 60
-_OTHER_BYTES = 50
-"""How much the row may grow elsewhere with a failure, apart from `last_error`."""
-
+_OTHER_BYTES = 50  # that a failure may add to the row elsewhere
 _KB = 1024
 
 _KIND = ("step", "type", _FRAMES)
-"""Failures with the same values here are of one kind: the same exception, raised at the same lines."""
+"""The same exception, raised at the same lines."""
 
 _FRAME = re.compile(r'File "(.*)", line (\d+), in (.*)')
-
 Entry = dict[str, Any]
 
 
 class ErrorsAttribute(Attribute[list[Failure]]):
-    """A task's last failures, oldest first, as a list of maps."""
-
     attr_type = LIST
 
     def __get__(self, instance: Any, owner: Any) -> Any:
-        """Return a row's failures. The first access reads the log item, if there is one."""
+        """Return a row's failures. The first access reads the log item."""
         if instance is None:
             return self
         if needs_log(instance):
@@ -82,34 +71,30 @@ class ErrorsAttribute(Attribute[list[Failure]]):
         return instance.attribute_values.get("errors") or []
 
     def serialize(self, value: Sequence[Failure]) -> list[dict[str, Any]]:
-        """Return the list for a row without a log item."""
         return for_row(None, value)[0] if value else []
 
     def deserialize(self, value: Sequence[Mapping[str, Any]]) -> list[Failure]:
-        """Return the failures."""
         is_logged = any(_LOGGED in entry.get(MAP, ()) for entry in value)
         return _add_tracebacks([from_map(entry) for entry in value], value, [] if is_logged else None)
 
 
 def failures_in_row(instance: Any) -> list[Failure]:
-    """Return the failures in memory without a request, or an empty list if they are unreadable."""
     failures = raw_value(instance, "errors")
     return failures if isinstance(failures, list) else []
 
 
 def has_log(instance: Any) -> bool:
-    """Return whether the loaded row refers to a log item."""
     return any(_LOGGED in entry.get(MAP, ()) for entry in _stored_entries(instance))
 
 
 def needs_log(instance: Any) -> bool:
-    """Return whether the failures in memory are truncated, and the log item was not read yet."""
+    """Return whether the failures in memory are truncated."""
     is_whole = instance._row_state.failures_whole or not isinstance(raw_value(instance, "errors"), list)
     return not is_whole and has_log(instance)
 
 
 def fill(instance: Any, item: Item | None) -> None:
-    """Add the log item's failures to a row. Ignore an item from an earlier task with the same id."""
+    """Add the log item's failures to a row, unless it belongs to an earlier task with the same id."""
     logged: list[Failure] = []
     problem: object = "it is missing"
     create_time = raw_value(instance, "create_time")
@@ -118,7 +103,7 @@ def fill(instance: Any, item: Item | None) -> None:
         if item is not None and item[VERSION][STRING].startswith(life):
             text = zlib.decompress(item[CHUNK][BINARY])
             logged, problem = [from_map(entry) for entry in json.loads(text)], None
-    except Exception as error:  # noqa: BLE001 - another program may have put anything there
+    except Exception as error:  # noqa: BLE001 - another program may have written it
         problem = repr(error)
     if problem is not None:
         warning = "showing only the newest errors of %s %r, because the log item cannot be used: %s"
@@ -135,14 +120,13 @@ def fill(instance: Any, item: Item | None) -> None:
 
 
 def _stored_entries(instance: Any) -> list[Entry]:
-    """Return the loaded row's entries. Another program may have stored something else there."""
     return [entry for entry in instance._row_state.stored.get("errors", {}).get(LIST, ()) if MAP in entry]
 
 
 def _add_tracebacks(
     failures: list[Failure], entries: Sequence[Mapping[str, Any]], whole: Sequence[Failure] | None
 ) -> list[Failure]:
-    """Add omitted tracebacks from the `whole` failures, or if that is None, from these failures themselves."""
+    """Add omitted tracebacks from the `whole` failures, or from these."""
     frames = {
         _entry_key(entry): _get_text(entry, _FRAMES)
         for entry in entries
@@ -160,10 +144,8 @@ def _add_tracebacks(
 
 
 def _entry_key(entry: Mapping[str, Any]) -> tuple[str, ...]:
-    return (
-        *(_get_text(entry, name) for name in ("time", "step", "type")),
-        str(entry[MAP].get("attempt", {}).get(NUMBER)),
-    )
+    texts = (_get_text(entry, name) for name in ("time", "step", "type"))
+    return (*texts, str(entry[MAP].get("attempt", {}).get(NUMBER)))
 
 
 def _failure_key(failure: Failure) -> tuple[str, ...]:
@@ -171,7 +153,6 @@ def _failure_key(failure: Failure) -> tuple[str, ...]:
 
 
 def frames_of(failure: Failure) -> str | None:
-    """Return a checksum for the lines in a traceback, or None without a traceback."""
     lines = _FRAME.findall(failure.traceback)
     return f"{zlib.crc32(repr(lines).encode()):08x}" if lines else None
 
@@ -181,14 +162,11 @@ def for_row(
 ) -> tuple[list[Entry], bool]:
     """Return the entries for the row, and whether the log item must be written with all failures.
 
-    Args:
-        row: The loaded row, or None without earlier failures.
-        added: The new failures, oldest first.
-        replaces_last: Whether the first new failure replaces the row's last one.
-        may_log: False to store everything in the row.
+    `added` are the new failures, oldest first. With `replaces_last`, the first of them replaces the row's last one.
+    Without `may_log`, everything goes to the row.
     """
     before = [] if row is None else _stored_entries(row)
-    is_logged = row is not None and has_log(row)
+    is_logged = any(_LOGGED in entry[MAP] for entry in before)
     kept = before[:-1] if replaces_last else before
     new: list[Entry] = []
     for failure in added:  # the log item keeps a replaced entry's traceback
@@ -204,7 +182,7 @@ def for_row(
 
 
 def _build_entry(failure: Failure, before: Sequence[Entry], *, in_row_alone: bool) -> Entry:
-    """Return a failure's entry, without its traceback if an entry `before` has the same one."""
+    """Return a failure's entry, without its traceback if an entry `before` has it."""
     entry, frames = to_map(failure), frames_of(failure)
     if frames is not None:
         entry[MAP][_FRAMES] = {STRING: frames}
@@ -220,12 +198,9 @@ def _is_like(entry: Entry, other: Entry, names: Sequence[str]) -> bool:
 
 
 def _free_bytes(row: Any, last: Failure) -> int:
-    """Return how many bytes of failures fit into the row without costing another write unit, or a minimum."""
-    others = {
-        name: value
-        for name, value in row._row_state.stored.items()
-        if name not in ("errors", "last_error", "recent_ends")
-    }
+    """Return how many bytes of failures cost no other write unit, or a minimum."""
+    rewritten = {"errors", "last_error", "recent_ends"}
+    others = {name: value for name, value in row._row_state.stored.items() if name not in rewritten}
     others_bytes = item_size(others) + len(last.one_line.encode()) + _OTHER_BYTES
     return max(MAX_BYTES_IF_LOGGED, -others_bytes % _KB)
 
@@ -233,8 +208,7 @@ def _free_bytes(row: Any, last: Failure) -> int:
 def _fit(entries: list[Entry], room: int) -> list[Entry] | None:
     """Fit the entries into this many bytes, or return None.
 
-    Entries that only the row has stay complete, others are shortened. Failures with the same message are merged, the
-    oldest first.
+    Entries that only the row has stay complete, others are shortened. Failures with the same message are merged.
     """
     first = next(at for at in reversed(range(len(entries) + 1)) if at == 0 or _is_in_log(entries[at - 1]))
     first = min([first, *(at for at, each in enumerate(entries) if _LOGGED in each[MAP] and not _is_in_log(each))])
@@ -246,10 +220,8 @@ def _fit(entries: list[Entry], room: int) -> list[Entry] | None:
             return None
         number = sum(int(each[MAP].get(_REPEATS, {}).get(NUMBER, 1)) for each in alone[at - 1 : at + 1])
         alone[at - 1 : at + 1] = [{MAP: {**alone[at][MAP], _REPEATS: {NUMBER: str(number)}}}]
-    return [
-        *_keep_newest([_shorten(each, _OLDER_MESSAGE) for each in logged], room - sum(map(_entry_size, alone))),
-        *alone,
-    ]
+    older = [_shorten(each, _OLDER_MESSAGE) for each in logged]
+    return [*_keep_newest(older, room - sum(map(_entry_size, alone))), *alone]
 
 
 def _is_in_log(entry: Entry) -> bool:
@@ -257,7 +229,7 @@ def _is_in_log(entry: Entry) -> bool:
 
 
 def _fit_briefly(entries: list[Entry]) -> list[Entry]:
-    """Return the newest entry with a truncated traceback, and as many older ones without it as fit."""
+    """Return the newest entry with a cut traceback, and as many older ones as fit."""
     *older, newest = entries
     entry = _shorten(newest, _MESSAGE)
     entry[MAP][_LOGGED] = {BOOLEAN: True}
@@ -270,7 +242,7 @@ def _fit_briefly(entries: list[Entry]) -> list[Entry]:
 
 
 def _shorten(entry: Entry, message: int) -> Entry:
-    """Shorten an entry's message to this many bytes, and remove its traceback, which the log item has."""
+    """Shorten the message to this many bytes, and remove the traceback, which the log item has."""
     left = {name: value for name, value in entry[MAP].items() if name not in ("traceback", _LOGGED)}
     if text := _get_text(entry, "message"):
         left["message"] = {STRING: cut(text, message)}
@@ -292,8 +264,7 @@ def _get_text(entry: Mapping[str, Any], name: str) -> str:
     return text if isinstance(text, str) else ""
 
 
-def packed(failures: Sequence[Failure]) -> bytes:
-    """Compress the newest failures for the log item."""
+def compress_failures(failures: Sequence[Failure]) -> bytes:
     text = strict_json.dumps([to_map(failure) for failure in failures[-MAX_FAILURES:]], ensure_ascii=False)
     return zlib.compress(text.encode())
 
@@ -301,7 +272,7 @@ def packed(failures: Sequence[Failure]) -> bytes:
 def without_repeated(
     failures: Sequence[Failure], postponed: Failure, *, count: int | None = None
 ) -> tuple[list[Failure], Failure]:
-    """If the newest failure is a postponement for the same reason, remove it and count it in the new one."""
+    """If the newest failure is a postponement for the same reason, count it in the new one."""
     before = failures[-1] if failures else None
     if before is None or count == 1 or _reason(before) != _reason(postponed):
         return list(failures), postponed
@@ -309,7 +280,6 @@ def without_repeated(
 
 
 def _reason(failure: Failure) -> tuple[str, str, str]:
-    """Return the reason for a postponement, truncated as in the row."""
     return failure.step, failure.type, cut(failure.message, _MESSAGE)
 
 
@@ -318,4 +288,4 @@ def _key(failure: Failure) -> tuple[object, ...]:
 
 
 def _entry_size(entry: Mapping[str, Any]) -> int:
-    return sum(len(name) + 2 + value_size(value) for name, value in entry[MAP].items())
+    return item_size(entry[MAP]) + 2 * len(entry[MAP])

@@ -15,25 +15,20 @@ from pynamodb_tracker.model.row import TaskRow, has_expired, load, readable
 from pynamodb_tracker.model.row_state import mark_unreadable
 
 T = TypeVar("T", bound=TaskRow)
-
-_TRIES = 8
-"""How often to read a row again because its data was written during the read."""
+_TRIES = 8  # to read a row again because its data was written in the meantime
 
 
 def rows(model: type[T], task_ids: Iterable[str]) -> dict[str, T]:
-    """Read rows by task id. `fill` reads their chunks and log items, or else the first access does."""
     keys = [model.tracker.key(task_id) for task_id in dict.fromkeys(task_ids)]
     found = (load(model, item) for item in get_items(model.tracker.connection(), keys))
     return {row.task_id: row for row in found}
 
 
 def rows_to_show(model: type[T], task_ids: Iterable[str]) -> dict[str, T]:
-    """Read rows by task id, as far as they are readable."""
     return {task_id: readable(row) for task_id, row in rows(model, task_ids).items()}
 
 
 def rows_of_table(model: type[T], keys: Iterable[RowKey]) -> dict[RowKey, T]:
-    """Read rows of any use case in a class's table, each as its declared class."""
     distinct = [item_key(*key) for key in dict.fromkeys(keys)]
     return {key_of(item): model.from_raw_data(item) for item in get_items(model.tracker.connection(), distinct)}
 
@@ -70,7 +65,7 @@ def fill(model: type[T], found: Mapping[str, T]) -> dict[str, T]:
 
 
 def fill_each(found: Iterable[T]) -> dict[RowKey, T]:
-    """Fill rows of several use cases. Without its use case's class, a row reads the rest on first access."""
+    """Fill rows of several use cases. Rows of unknown use cases read the rest on first access."""
     by_model: dict[type[T], dict[str, T]] = {}
     for row in found:
         by_model.setdefault(type(row), {})[row.task_id] = row
@@ -79,19 +74,14 @@ def fill_each(found: Iterable[T]) -> dict[RowKey, T]:
 
 
 def _mark_incomplete(row: TaskRow) -> None:
-    """Make every access to a row's data raise."""
     expired = has_expired(row)
     why = f"its time to live ended at {row.expire_time}" if expired else "perhaps another program deleted one"
-    raised = TaskError(
-        f"the data of {type(row).__name__} {row.task_id!r} is incomplete: at least one of its overflow chunks is "
-        f"missing, damaged, or has another version ({why})",
-        task_id=row.task_id,
-    )
+    problem = f"is incomplete: an overflow chunk is missing, damaged, or of another version ({why})"
+    raised = TaskError(f"the data of {type(row).__name__} {row.task_id!r} {problem}", task_id=row.task_id)
     mark_unreadable(row, "data", raised, LookupError("an overflow chunk is missing"))
 
 
 def leave_out_data(found: Iterable[TaskRow]) -> None:
-    """Mark these rows' data as left out."""
     for row in found:
         row.attribute_values["data"] = LeftOut()
 

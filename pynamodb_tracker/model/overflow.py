@@ -1,6 +1,6 @@
 """Splits text that is too large for a row into overflow chunks, in one of two slots.
 
-A task's chunks are items with the same hash key. Their range keys begin with the use case and `#`.
+Chunks have the task's hash key. Their range keys begin with the use case and `#`.
 """
 
 from __future__ import annotations
@@ -17,44 +17,37 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item
 
 RowKey = tuple[str, str]
-"""A task id with a row's use case or a chunk's range key."""
+"""A task id, and a row's use case or a chunk's range key."""
 
-MAX_BYTES = 10 * 1024 * 1024
-"""The longest text in chunks. For more, an object store is better and cheaper."""
+MAX_BYTES = 10 * 1024 * 1024  # an object store is cheaper for more
 
 VERSION, CHUNK = "version", "piece"
-"""A chunk's stored attribute names, which no row has. Like a pointer's, they never change."""
+"""A chunk's stored attribute names, which no row has, and which never change."""
 
 GROUP_OF = "group_of"
-"""Marks a group's records, and contains the tasks' use case. No row has this attribute."""
+"""Marks a group's records, and contains the tasks' use case."""
 
-_CHUNK_BYTES = 295_000
-"""Bytes of content per chunk. An item holds 400 KB, and moto measures binary content in base64."""
-
+_CHUNK_BYTES = 295_000  # an item holds 400 KB, and moto measures binary content in base64
 _MOST_CHUNKS = -(-MAX_BYTES // _CHUNK_BYTES)
 
 
 class Pointer(NamedTuple):
-    """Stored in the row instead of the text: where the chunks are, and which version they must have."""
-
     slot: str
-    """`A` or `B`. A writer fills the slot that the row does not point to."""
+    """`A` or `B`. A writer fills the other slot."""
     version: str
-    """Identifies the write: when the task was created, the fence, and a number within the run."""
+    """When the task was created, the fence, and a number within the run. All chunks must have it."""
     chunks: int
     size: int
     compressed: bool
 
     @classmethod
-    def loaded(cls, stored: Mapping[str, Any]) -> Pointer:
-        """Parse the stored form. Raise ValueError for more chunks than the longest text has."""
+    def read(cls, stored: Mapping[str, Any]) -> Pointer:
         chunks, size = int(stored["pieces"][NUMBER]), int(stored["size"][NUMBER])
         if not 0 <= chunks <= _MOST_CHUNKS:
-            raise ValueError(f"data refers to {chunks:,} overflow chunks, but there are never more than {_MOST_CHUNKS}")
+            raise ValueError(f"data refers to {chunks:,} overflow chunks, but {_MOST_CHUNKS} are the limit")
         return cls(stored["slot"][STRING], stored["version"][STRING], chunks, size, stored["packed"][BOOLEAN])
 
     def stored(self) -> dict[str, Any]:
-        """Return the stored form."""
         return {
             MAP: {
                 "slot": {STRING: self.slot},
@@ -67,37 +60,34 @@ class Pointer(NamedTuple):
 
 
 def life_of(create_time: datetime) -> str:
-    """Return the prefix for a task's versions. A recreated task gets a later one."""
     return clock.stamp(create_time) + "/"
 
 
 def version_of(create_time: datetime, fence: int, number: int) -> str:
-    """Return the version for a run's write. Versions sort in the order in which lock holders may write."""
+    """Return the version for a write. Versions sort in the order in which lock holders may write."""
     return f"{life_of(create_time)}{fence:010d}/{number:06d}"
 
 
 def version_outside_run(create_time: datetime, fence: int, token: str) -> str:
-    """Return the version for a command's write, which is later than all versions from the last claim."""
+    """Return a later version for a command's write."""
     return f"{life_of(create_time)}{fence:010d}/~{token}"
 
 
 def pointer_in(stored: Item) -> Pointer | None:
-    """Return a stored row's readable pointer, or None."""
     data = stored.get("data", {})
     try:
-        return Pointer.loaded(data[MAP]) if MAP in data else None
-    except Exception:  # noqa: BLE001 - another program may have stored anything, and accessing `data` raises
+        return Pointer.read(data[MAP]) if MAP in data else None
+    except Exception:  # noqa: BLE001 - accessing `data` raises
         return None
 
 
 def free_slot(data: Mapping[str, Any] | None) -> str:
-    """Return the slot for the next version, given the row's stored `data`."""
     pointer = None if data is None else pointer_in({"data": {**data}})
     return "B" if pointer is not None and pointer.slot == "A" else "A"
 
 
 def split(text: str, slot: str, version: str) -> tuple[Pointer, list[bytes]]:
-    """Split a text into chunks, compressed if that saves at least a tenth. Return the pointer and the chunks."""
+    """Split a text into chunks, compressed if that saves at least a tenth."""
     raw = text.encode()
     small = zlib.compress(raw)
     compressed = len(small) < len(raw) * 0.9
@@ -107,50 +97,43 @@ def split(text: str, slot: str, version: str) -> tuple[Pointer, list[bytes]]:
 
 
 def chunk_keys(row: RowKey, pointer: Pointer) -> list[Item]:
-    """Return a pointer's chunk keys in stored form, in order."""
     return [key_beside(row, f"data#{pointer.slot}#{number}") for number in range(pointer.chunks)]
 
 
 def chunk_items(row: RowKey, token: str, pointer: Pointer, chunks: list[bytes]) -> Iterator[Item]:
-    """Yield the items of a text's chunks, written by the holder of that token."""
     of_all = {VERSION: {STRING: pointer.version}, "lock": {STRING: token}}
     for key, chunk in zip(chunk_keys(row, pointer), chunks, strict=True):
         yield {**key, **of_all, CHUNK: {BINARY: chunk}}
 
 
 def log_key(row: RowKey) -> Item:
-    """Return a task's log item key in stored form."""
     return key_beside(row, "errors")
 
 
 def key_beside(row: RowKey, name: str) -> Item:
-    """Return the key in stored form for an item beside a row. Use case names contain no `#`."""
+    """Return the key for an item beside a row. Use case names contain no `#`."""
     task_id, use_case = row
     return item_key(task_id, f"{use_case}#{name}")
 
 
 def group_range_key(use_case: str) -> str:
-    """Return the range key of a use case's groups. No task has it, because use case names contain no `#`."""
     return f"#group#{use_case}"
 
 
 def item_key(task_id: str, range_key: str) -> Item:
-    """Return a key in stored form."""
     return {"task_id": {STRING: task_id}, "use_case_id": {STRING: range_key}}
 
 
 def by_key(items: Iterable[Item]) -> dict[RowKey, Item]:
-    """Return items by key."""
     return {key_of(item): item for item in items}
 
 
 def key_of(item: Item) -> RowKey:
-    """Return an item's key as text."""
     return item["task_id"][STRING], item["use_case_id"][STRING]
 
 
 def texts_in(found: Mapping[RowKey, Item], wanted: Mapping[RowKey, Pointer]) -> dict[RowKey, str]:
-    """Join the chunks. Leave out a text if a chunk is missing, unreadable, or has another version."""
+    """Join the chunks, without texts that miss a chunk or have another version."""
     texts = {}
     for row, pointer in wanted.items():
         with suppress(KeyError, ValueError, zlib.error):

@@ -18,14 +18,10 @@ from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.row_state import raw_value
 
 _TRACKERS = ("attempt", "due_time", "create_time", "update_time")
-"""The tracker's attributes for callers. Workers and errors are not among them."""
-
 _IF_ANY = ("blockers", "waits_for", "occurrence", "urgent")
-"""Additional ones for tasks that wait for others, repeat or are urgent."""
 
 
 def plain_task(row: TaskRow) -> dict[str, Any]:
-    """Return a task as JSON values, without `data` if the row was read without it."""
     found = {"task_id": row.task_id, "use_case_id": row.use_case_id, "state": str(row.state)}
     found |= {name: _to_plain(getattr(row, name)) for name in _TRACKERS}
     for name in _IF_ANY:
@@ -37,7 +33,7 @@ def plain_task(row: TaskRow) -> dict[str, Any]:
         value = getattr(row, name)
         try:
             found[name] = _to_plain(value)
-        except TypeError:  # a value of the user's own type, which its attribute can write
+        except TypeError:  # the user's own type, which its attribute can write
             content = attribute.serialize(value)
             found[name] = json.loads(content) if attribute.attr_type == NUMBER else _to_plain(content)
     return found

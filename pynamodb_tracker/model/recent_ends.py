@@ -1,4 +1,4 @@
-"""The last successes of a task, as its row keeps them: as many as fit into the KB that the row has anyway."""
+"""A task's last successes, as many as fit into the KB of its row."""
 
 from __future__ import annotations
 
@@ -13,28 +13,22 @@ from pynamodb_tracker.model.failure import clean
 
 NAME = "recent_ends"
 _MOST = 10
-_WORKER = 24
-"""Characters of a worker's name."""
+_WORKER = 24  # characters of a worker's name
 _KB = 1024
-_SPARE = 64
-"""Bytes that the next claim may add to the row."""
+_SPARE = 64  # bytes that the next claim may add
 _SECOND, _MILLISECOND = timedelta(seconds=1), timedelta(milliseconds=1)
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 class End(NamedTuple):
-    """A success of a step."""
-
     step: int
-    """The number of the step."""
     start: datetime
-    """When the run began, to the second."""
     end: datetime
     worker: str
 
 
 def encode_ends(ends: Sequence[End]) -> str:
-    """Return the stored form, a line of about 40 bytes for each."""
+    """Return the stored form: a line of about 40 bytes per success."""
     lines = []
     for each in ends:
         start, took = (each.start - _EPOCH) // _SECOND, max((each.end - each.start) // _MILLISECOND, 0)
@@ -53,17 +47,15 @@ def decode_ends(text: str) -> list[End]:
     return found
 
 
-def ended(row: Any, step: int, start: datetime, end: datetime) -> list[End]:
-    """Return the last ends of a row with another one."""
+def add_end(row: Any, step: int, start: datetime, end: datetime) -> list[End]:
     before = row.attribute_values.get(NAME)
     worker = " ".join(clean(str(row.worker or "")).split())[:_WORKER]
-    return [*(before if isinstance(before, list) else ()), End(step, start.replace(microsecond=0), end, worker)][
-        -_MOST:
-    ]
+    new = End(step, start.replace(microsecond=0), end, worker)
+    return [*(before if isinstance(before, list) else ()), new][-_MOST:]
 
 
-def fitting(ends: Sequence[End], stored: Item) -> list[End] | None:
-    """Return the last ends that fit into the KB of a row, or None. `stored` is the row after the write."""
+def fit_ends(ends: Sequence[End], stored: Item) -> list[End] | None:
+    """Return the last ends that fit into the KB of a row. `stored` is the row after the write."""
     room = -item_size({name: value for name, value in stored.items() if name != NAME}) % _KB - _SPARE - len(NAME)
     left = list(ends)
     while left and len(encode_ends(left).encode()) > room:

@@ -10,9 +10,7 @@ from itertools import chain
 from pynamodb_tracker.arguments import did_you_mean
 
 _WEEKDAYS = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
-
-_DAYS_OF = {"YEARLY": 366, "MONTHLY": 31, "WEEKLY": 7, "DAILY": 1}
-"""How many days dateutil looks at, at most, for one step with each frequency."""
+_DAYS_OF = {"YEARLY": 366, "MONTHLY": 31, "WEEKLY": 7, "DAILY": 1}  # that dateutil looks at for one step
 
 _LIMITS = {
     "BYMONTH": (1, 12),
@@ -26,10 +24,7 @@ _LIMITS = {
 }
 
 _KEYS = ("FREQ", "INTERVAL", "COUNT", "UNTIL", "WKST", "BYDAY", *_LIMITS)
-
-_MOST_TIMES = 50_000
-"""How many times dateutil may look at for one step, which takes 5 ms."""
-
+_MOST_TIMES = 50_000  # that dateutil may look at for one step, which takes 5 ms
 _BYDAY = re.compile(rf"([+-]?\d{{1,2}})?({'|'.join(_WEEKDAYS)})")
 _UNTIL = re.compile(r"\d{8}T\d{6}Z?")
 _ELSEWHERE = {
@@ -40,13 +35,11 @@ _ELSEWHERE = {
 }
 
 _DAYS_IN_WEEKS = {"BYDAY", "BYMONTHDAY", "BYYEARDAY", "BYWEEKNO"}
-
-_CYCLE, _LAST_YEAR = 400, 9899
-"""The calendar repeats after 400 years, including weekdays."""
+_CYCLE, _LAST_YEAR = 400, 9899  # the calendar repeats every 400 years, including weekdays
 
 
 def with_full_hours(text: str) -> str:
-    """Add BYMINUTE=0 and BYSECOND=0 to a rule with BYHOUR or BYMINUTE, instead of the time when a task gets it."""
+    """Add BYMINUTE=0 and BYSECOND=0 to a rule with BYHOUR or BYMINUTE."""
     text = _strip_prefix(text)
     given = {part.strip().partition("=")[0] for part in text.split(";")}
     added = [f"{key}=0" for key in ("BYMINUTE", "BYSECOND") if key not in given]
@@ -58,29 +51,25 @@ def _strip_prefix(text: str) -> str:
 
 
 class RecurrenceRule:
-    """A parsed recurrence rule. Raises ValueError if the text cannot be read."""
-
     def __init__(self, given: str) -> None:
         self.text = _strip_prefix(given)
-        """Upper case, without the prefix RRULE:."""
         try:
             parts = _parts(self.text)
             _check(parts)
             self.count = int(parts.pop("COUNT")) if "COUNT" in parts else None
-            self._until = datetime.fromisoformat(parts.pop("UNTIL")) if "UNTIL" in parts else None
-            """Aware in UTC, or naive for a wall-clock time."""
+            self._until = datetime.fromisoformat(parts.pop("UNTIL")) if "UNTIL" in parts else None  # naive: wall clock
         except ValueError as error:
             raise ValueError(f"the rule {given!r} cannot be read: {error}") from None
         self._parts = {**parts, "BYDAY": _number_all_days(parts)} if "BYDAY" in parts else parts
 
     def occurrences(self, anchor: datetime, low: datetime) -> Iterator[tuple[int, datetime]]:
-        """Yield wall-clock times from `low` on. Each comes with the number of occurrences since `anchor`.
+        """Yield wall-clock times from `low` on, each with the number of occurrences since `anchor`.
 
         The anchor serves as DTSTART: it sets the phase of INTERVAL and supplies missing parts, such as the time of day.
-        It is the last occurrence, because dateutil iterates over all occurrences since then. It is moved to a late year
-        by whole calendar cycles, because dateutil searches until the year 9999 after a rule's last occurrence.
+        It is the last occurrence, because dateutil iterates over all since then. It is moved to a late year by whole
+        calendar cycles, because dateutil searches until the year 9999.
         """
-        from dateutil.rrule import rrulestr  # noqa: PLC0415 - a slow import that few tasks need
+        from dateutil.rrule import rrulestr  # noqa: PLC0415 - few tasks need it
 
         anchor = self._move_anchor(anchor, low)
         shift = (_LAST_YEAR - anchor.year) // _CYCLE * _CYCLE
@@ -98,7 +87,7 @@ class RecurrenceRule:
                 yield passed, real
 
     def _move_anchor(self, anchor: datetime, low: datetime) -> datetime:
-        """Return an anchor with the same phase near `low`. A rule with COUNT keeps its anchor."""
+        """Return an anchor with the same phase near `low`, unless the rule has COUNT."""
         days = {"DAILY": 1, "WEEKLY": 7}.get(self._parts["FREQ"])
         if days is None or self.count is not None or low <= anchor:
             return anchor
@@ -152,10 +141,7 @@ def _check(parts: dict[str, str]) -> None:
     for key in ("BYHOUR", "BYMINUTE", "BYSECOND"):
         times *= len(parts[key].split(",")) if key in parts else 1
     if times > _MOST_TIMES:
-        raise ValueError(
-            f"FREQ={frequency} with so many times a day makes it slow to find the next one: write FREQ=DAILY, or "
-            "Repeat.every(timedelta(...))"
-        )
+        raise ValueError(f"FREQ={frequency} with so many times a day is slow: write FREQ=DAILY, or Repeat.every(...)")
 
 
 def _check_bounds(parts: dict[str, str]) -> None:
@@ -165,17 +151,17 @@ def _check_bounds(parts: dict[str, str]) -> None:
     if "COUNT" in parts and "UNTIL" in parts:
         raise ValueError("it has both COUNT and UNTIL: leave one out")
     if "UNTIL" in parts and not _UNTIL.fullmatch(parts["UNTIL"]):
-        raise ValueError(
-            f"UNTIL={parts['UNTIL']} is not a time: write UNTIL=20261231T235959, or with a Z at its end for UTC"
-        )
+        raise ValueError(f"UNTIL={parts['UNTIL']} is not a time: write UNTIL=20261231T235959, or with Z for UTC")
 
 
 def _check_day(day: str, frequency: str) -> None:
     found = _BYDAY.fullmatch(day)
     if found is None:
-        raise ValueError(f"BYDAY has {day!r}: it takes {', '.join(_WEEKDAYS)}, or with a number, such as 1MO and -1FR")
+        raise ValueError(
+            f"BYDAY has {day!r}: it takes {', '.join(_WEEKDAYS)}, also with a number, such as 1MO and -1FR"
+        )
     if found[1] and (frequency not in ("MONTHLY", "YEARLY") or int(found[1]) == 0):
-        raise ValueError(f"BYDAY has {day!r}: a number is for FREQ=MONTHLY and FREQ=YEARLY, and is not 0")
+        raise ValueError(f"BYDAY has {day!r}: a number needs FREQ=MONTHLY or FREQ=YEARLY, and is not 0")
 
 
 def _number_all_days(parts: dict[str, str]) -> str:

@@ -13,66 +13,48 @@ from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.schema import SEPARATOR
 
 log = logging.getLogger("pynamodb_tracker")
-
-MAX_TRACE_BYTES = 512
-"""Bytes of a trace as JSON, without `BY`. Every write to the task pays for them."""
-
-BY = "by"
-"""The trace entry that names the run that created the task."""
-
+MAX_TRACE_BYTES = 512  # as JSON, without `BY`; every write to the task pays for them
+BY = "by"  # the trace entry that names the run that created the task
 _LONGEST_BY = 200
 
 
 class Reference(NamedTuple):
-    """A task in a certain round. Recreating a task or starting it over begins a new round."""
+    """A task in one round. Recreating it or starting it over begins a new round."""
 
     use_case: str
     round: str
-    """In a `parent`, the token of the claim whose run created the child."""
+    """In a `parent`, the claim's token."""
     task_id: str
 
 
 def round_of(row: TaskRow) -> str:
-    """Return a task's round: the token from its creation or its last start over. Empty if unreadable."""
     return row.round or row.creation or ""
 
 
 def reference_to(row: TaskRow) -> str:
-    """Return a stored reference to a task in its current round."""
     return SEPARATOR.join((row.use_case_id, round_of(row), row.task_id))
 
 
 def join_of(row: TaskRow) -> str:
-    """Return what the children for which a task waits, or waited last, store as their `parent`."""
+    """Return the `parent` of the children for which a task waits."""
     return SEPARATOR.join((row.use_case_id, row.join_token or "", row.task_id))
 
 
 def parse(text: str) -> Reference:
-    """Parse a stored reference. Use cases and rounds contain no `#`, but task ids may."""
-    try:
-        use_case, of, task_id = text.split(SEPARATOR, 2)
-    except ValueError:
-        raise ValueError(
-            f"{shown(text)} is not a reference to a task, which is written use_case#round#task_id"
-        ) from None
-    return Reference(use_case, of, task_id)
+    parts = text.split(SEPARATOR, 2)  # only the task id may contain a `#`
+    if len(parts) < 3:  # noqa: PLR2004
+        raise ValueError(f"{shown(text)} is not a reference to a task: write use_case#round#task_id")
+    return Reference(*parts)
 
 
 def trace_text(trace: object, by: str | None = None) -> str:
-    """Return a trace's stored form. It maps text to text, and has at most 512 bytes as JSON.
-
-    `by` replaces the entry with that name, which does not count toward the limit.
-    """
+    """Return a trace's stored form. `by` replaces the entry with that name, which does not count toward the limit."""
     if not isinstance(trace, Mapping) or not all(isinstance(text, str) for entry in trace.items() for text in entry):
-        raise TypeError(
-            f'trace must be a mapping of text to text, such as {{"traceparent": "00-..."}}, not {shown(trace)}'
-        )
+        raise TypeError(f'trace must map text to text, such as {{"traceparent": "00-..."}}, not {shown(trace)}')
     entries = {name: text for name, text in trace.items() if name != BY}
     size = len(_json(entries)) if entries else 0
     if size > MAX_TRACE_BYTES:
-        raise ValueError(
-            f"trace has {size:,} bytes as JSON, but at most {MAX_TRACE_BYTES} can be stored: leave entries out"
-        )
+        raise ValueError(f"trace has {size:,} bytes as JSON, more than {MAX_TRACE_BYTES}: leave entries out")
     by = by or trace.get(BY)
     return _json({**entries, BY: cut(by, _LONGEST_BY)} if by else entries).decode()
 
@@ -82,8 +64,8 @@ def text_of_new_trace(
 ) -> str | None:
     """Return a new task's trace in stored form, or None.
 
-    It is the `given` trace, or else the creator's. Hooks add entries, but do not replace given ones. None of theirs are
-    stored if they do not all fit.
+    It is the `given` one, or else the creator's. Entries from hooks do not replace given ones. If they do not all fit,
+    none is stored.
     """
     inherited = (None if creator is None else creator.trace) or {}
     plain = None if given is None and creator is None else trace_text(inherited if given is None else given, by)

@@ -18,43 +18,38 @@ from pynamodb_tracker.model.cron import CronExpression
 from pynamodb_tracker.model.recurrence_rule import RecurrenceRule, with_full_hours
 
 R = TypeVar("R", bound="Repeat")
-
 _SHORTEST = timedelta(seconds=1)
-_LONGEST_RULE = 4000
-"""Characters. A rule with all days of a year, all hours and all minutes is shorter."""
-_LONGEST_GAP = timedelta(hours=25)
-"""A zone that moved across the date line skipped a day."""
+_LONGEST_RULE = 4000  # characters; one with all days, hours and minutes is shorter
+_LONGEST_GAP = timedelta(hours=25)  # where a zone moved across the date line
 _MOMENT = timedelta(microseconds=1)
 
 OUTCOMES = ("succeeded", "failed", "skipped", "ignored", "cancelled")
-"""It succeeded, its last attempt failed, a later run found no attempt left, or a person ignored or cancelled it."""
+""""skipped" means that a later run found no attempt left."""
 
 
 class Occurrence(NamedTuple):
-    """One time of a rule."""
-
     time: datetime
-    """In the rule's zone, with a fixed UTC offset. A time in a gap of the clocks has the offset before the gap."""
+    """In the rule's zone, with a fixed UTC offset: in a gap of the clocks, the previous one."""
     number: int | None
-    """Counts from 1 and includes missed occurrences. None for a rule without COUNT."""
+    """From 1, including missed occurrences. None for a rule without COUNT."""
 
 
 @dataclass(frozen=True, repr=False)
 class Repeat:
     """When a task runs again. Create a rule with `cron`, `rrule` or `every`.
 
-    A repeating task has one row, so its runs never overlap. It runs once per occurrence. After its last step succeeds,
-    the task is pending at its first step again, due at the next occurrence. The same happens when its last attempt
-    fails. With `stop_on_failure`, the task is ignored instead. After the last occurrence, the task has succeeded.
+    A repeating task has one row, so its runs never overlap. After its last step succeeds, or its last attempt fails, it
+    is pending at its first step again, due at the next occurrence. With `stop_on_failure`, a task whose last attempt
+    fails is ignored instead. After the last occurrence, the task has succeeded.
 
-    `missed` decides about occurrences that passed before the task could run. With "latest", the task runs once, for the
+    `missed` decides about occurrences that passed before the task could run: with "latest", the task runs once, for the
     latest of them. With "all", it runs once for each of them, in order. A worker with a fast clock treats occurrences
     before its own time as missed.
 
     `cron` and `rrule` use the wall clock of the zone `tz`. A time that the clocks skip moves by the length of the gap.
     If a time occurs twice, the first one counts. An occurrence that is then not later than the previous one is left
-    out. When clocks go back, `*/5 * * * *` has no occurrence for 65 minutes. For a task that runs all day, use `every`
-    or UTC.
+    out: when clocks go back, `*/5 * * * *` does not occur for 65 minutes. For a task that runs all day, use `every` or
+    UTC.
     """
 
     kind: Literal["cron", "rrule", "every"]
@@ -84,10 +79,10 @@ class Repeat:
         """Repeat by a cron expression.
 
         Args:
-            expression: Five fields: minute, hour, day of month, month and day of week. A field takes numbers, names
-                such as JAN and MON, lists, ranges, steps such as */15, and L for the last day of a month. `@daily` and
-                similar names work, too. Sunday is 0 or 7. If you give both a day of month and a day of week, either is
-                enough. If one of the two fields begins with `*`, such as `*/10`, both must match.
+            expression: Minute, hour, day of month, month and day of week. A field takes numbers, names such as JAN and
+                MON, lists, ranges, steps such as */15, and L for the last day of a month. `@daily` and similar names
+                work, too. Sunday is 0 or 7. If you give both a day of month and a day of week, either is enough. If one
+                of the two fields begins with `*`, such as `*/10`, both must match.
             tz: The time zone of the expression.
             missed: Which missed occurrences the task runs for.
             stop_on_failure: Whether a failed last attempt ends the repetition.
@@ -145,9 +140,13 @@ class Repeat:
         missed: Literal["latest", "all"] = "latest",
         stop_on_failure: bool = False,
     ) -> Self:
-        """Repeat after this much elapsed time, at least a second. Clock changes do not matter.
+        """Repeat after this much elapsed time. Clock changes do not matter.
 
-        The first period starts at `start`, an aware time, or else when a task gets the rule.
+        Args:
+            period: At least a second.
+            start: When the first period starts, an aware time. By default, when a task gets the rule.
+            missed: Which missed occurrences the task runs for.
+            stop_on_failure: Whether a failed last attempt ends the repetition.
 
         Examples:
             >>> Order.create("o-5", repeat=Repeat.every(timedelta(minutes=5)))
@@ -181,13 +180,13 @@ class Repeat:
         try:
             start = None if start is None else start.replace(microsecond=0).astimezone(zone)
         except OverflowError:
-            raise ValueError(f"start={start!r} is outside of the years of datetime in {name}") from None
+            raise ValueError(f"start={start!r} is outside the years 1 to 9999 in {name}") from None
         text = _rule(kind, expression).text
         return cls(kind, text, tz=name, start=start, missed=missed, stop_on_failure=stop_on_failure)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Parse the stored form. Raises ValueError if this version cannot read it."""
+        """Parse the stored form. Raise ValueError if this version cannot read it."""
         try:
             stored = json.loads(text)
             options = {name: stored.pop(name) for name in ("tz", "missed", "stop_on_failure") if name in stored}
@@ -226,10 +225,7 @@ class Repeat:
         return self._next(_wall_of(self.start or self.since or at, self.zone), 1, at - _MOMENT)
 
     def after(self, last: datetime, number: int | None, now: datetime) -> Occurrence | None:
-        """Return the occurrence to run after the `last` one, or None if there is none. `number` is the last one's.
-
-        If several have passed by `now`, `missed` decides between the latest and the first of them.
-        """
+        """Return the occurrence to run after the `last` one, which has this `number`, or None if there is none."""
         if self.missed == "all":
             return self.beyond(last, number, last)
         return self.latest(last, number, now) or self.beyond(last, number, max(last, now))
@@ -266,12 +262,12 @@ class Repeat:
         """Return the first occurrence later than `beyond`. The one at `anchor`, a wall-clock time, has this number."""
         rule, zone = _rule(self.kind, self.expression), self.zone
         with suppress(OverflowError):  # the years of datetime end
-            # If the clocks changed lately, an occurrence after `beyond` may have an earlier wall-clock time.
+            # After a clock change, an occurrence after `beyond` may have an earlier wall-clock time.
             low = min(_wall_of(beyond, zone), _wall_of(beyond - _LONGEST_GAP, zone) + _LONGEST_GAP)
             for passed, wall in rule.occurrences(anchor, low):
-                # In a gap of the clocks, this is the offset before the gap. Of two times, it is the first.
+                # The offset before a gap of the clocks, or the one of the first of two equal times.
                 time = wall.replace(tzinfo=timezone(wall.replace(tzinfo=zone).utcoffset() or timedelta(0)))
-                counted = rule if isinstance(rule, RecurrenceRule) else None  # the others have no end
+                counted = rule if isinstance(rule, RecurrenceRule) else None
                 if counted is not None and counted.is_over(number + passed, wall, time):
                     return None
                 if time > beyond:
@@ -299,10 +295,8 @@ class Repeat:
 
 @dataclass(frozen=True, slots=True)
 class LastRun:
-    """How a round ended."""
-
     occurrence: datetime | None
-    """The occurrence that it ran for, or None if it ran early on request."""
+    """None if it ran early on request."""
     due: datetime
     """The occurrence, or the requested time."""
     outcome: str
@@ -316,7 +310,6 @@ class LastRun:
 
     @classmethod
     def read(cls, text: str) -> Self:
-        """Parse the stored form. Raises ValueError if it cannot be read."""
         try:
             stored = json.loads(text)
             when = "occurrence" if "occurrence" in stored else "due"
@@ -338,8 +331,6 @@ class LastRun:
 
 
 class _Period:
-    """The rule of `every`."""
-
     def __init__(self, seconds: str) -> None:
         self.text = seconds
         self._period = timedelta(seconds=float(seconds))
@@ -380,8 +371,7 @@ def _zone(name: str) -> tzinfo:
         return UTC if name == "UTC" else ZoneInfo(name)  # UTC works on a machine without time zones
     except (KeyError, ValueError, OSError):
         raise ValueError(
-            f"there is no time zone {name!r} on this machine: write a name such as 'Europe/Berlin'; where the system "
-            "has no time zones, as in some containers, `pip install tzdata` brings them"
+            f"this machine lacks the time zone {name!r}: write a name such as 'Europe/Berlin', or pip install tzdata"
         ) from None
 
 

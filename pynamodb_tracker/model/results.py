@@ -1,7 +1,6 @@
 """Fingerprints of step payloads, and stored step results.
 
-Each step has its own attributes for both, such as `payload#200` and `result#200` for Step(200). Only its claims and
-successes write them, so a result stays while later steps run, and survives renaming the step.
+Each step has its own attributes for both, such as `payload#200` and `result#200`, which only it writes.
 """
 
 from __future__ import annotations
@@ -23,47 +22,41 @@ MAX_BYTES = 262_144
 """The longest result as JSON, equal to Step Functions' payload limit. Each write to the row pays for it.
 https://docs.aws.amazon.com/step-functions/latest/dg/service-quotas.html"""
 
-_VERSION = "1"
-"""The algorithm's version. Fingerprints with different versions cannot be compared."""
+_VERSION = "1"  # fingerprints with different versions cannot be compared
 
 
 def result_attribute(number: int) -> str:
-    """Return the stored name for a step's result."""
     return f"result#{number}"
 
 
 def payload_attribute(number: int) -> str:
-    """Return the stored name for a step's payload fingerprint."""
     return f"payload#{number}"
 
 
 def is_reserved(stored_name: str) -> bool:
-    """Return whether a step may need this stored name."""
     return stored_name.startswith(("result#", "payload#"))
 
 
 def result_text(value: object, task_id: str) -> str | None:
-    """Return a result as JSON, or None for None. If it would not read back equal, raise ValueNotStorableError."""
     if value is None:
         return None
     described, advice = f"the result of {task_id!r}", "put it into an object store, and return its key"
     return bounded_json(value, "the result", described, MAX_BYTES, advice, task_id=task_id, attribute="result")
 
 
-def answer_in(row: TaskRow, number: int) -> Any:
-    """Return a step's stored result, or None."""
+def load_result(row: TaskRow, number: int) -> Any:
     name = result_attribute(number)
     value = row._row_state.stored.get(name)
     try:
         return None if value is None else json.loads(value[STRING])
-    except (KeyError, ValueError) as error:  # it is not text, or not JSON
+    except (KeyError, ValueError) as error:
         raise unreadable_error(type(row), row.task_id, {name: error}) from error
 
 
 def fingerprint(payload: object) -> str:
     """Return a short text that is equal for equal payloads. Key order and number formats do not matter.
 
-    Raise TypeError for a value that is neither JSON nor a Decimal, and ValueError if it is nested too deeply.
+    Raise TypeError for a value that is neither JSON nor a Decimal, and ValueError for deep nesting.
     """
     text = strict_json.dumps(_canonicalize(payload, "must_match"), sort_keys=True, separators=(",", ":"))
     return f"{_VERSION}:{hashlib.sha256(text.encode()).hexdigest()[:32]}"
@@ -92,7 +85,7 @@ def _format_digits(number: float | Decimal) -> str:
     decimal = Decimal(float.__repr__(number)) if isinstance(number, float) else Decimal(number)
     sign, digits, exponent = decimal.as_tuple()
     if not isinstance(exponent, int):
-        return str(decimal)  # NaN, or infinite
+        return str(decimal)  # NaN or infinite
     text = "".join(map(str, digits))
     significant = text.rstrip("0")
     return f"{'-' * sign}{significant}e{exponent + len(text) - len(significant)}" if significant else "0"

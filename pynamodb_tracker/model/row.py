@@ -19,10 +19,10 @@ from pynamodb.models import Model
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.exceptions import TaskFormatError
-from pynamodb_tracker.model.again import PendingRequest
 from pynamodb_tracker.model.cancelled import CancelledAttribute
 from pynamodb_tracker.model.data import DataAttribute
 from pynamodb_tracker.model.failure_log import ErrorsAttribute
+from pynamodb_tracker.model.pending_request import PendingRequest
 from pynamodb_tracker.model.recent_ends import End, decode_ends, encode_ends
 from pynamodb_tracker.model.row_state import (
     PartialValues,
@@ -52,7 +52,7 @@ from pynamodb_tracker.model.serialization import (
     encode_trace,
     serialized,
 )
-from pynamodb_tracker.model.signals import ReceivedSignal, decode_answers, encode_answers
+from pynamodb_tracker.model.signals import ReceivedSignal, decode_signals, encode_signals
 from pynamodb_tracker.model.worker_name import this_worker
 from pynamodb_tracker.status import end_of
 
@@ -62,20 +62,20 @@ if TYPE_CHECKING:
 FORMAT = 1
 
 LATEST_FORMAT = 1
-"""The latest format that this version can read and write. Transitions refuse rows with a later format."""
+"""Transitions refuse rows with a later format."""
 
 keeps_expired: ContextVar[bool] = ContextVar("pynamodb_tracker_keeps_expired", default=False)
-"""Whether expired rows still count. An event may arrive again after its task has expired, and must not rerun it."""
+"""Whether expired rows count, so that a repeated event does not rerun a task."""
 
 OF_ROUND = frozenset({"first_failure", "checkpoints", "missed_signals", "skipped_steps", "postpone_count"})
-"""Attributes that belong to a round. Starting the task over removes them."""
+"""Attributes that starting the task over removes."""
 
 
 class StatusIndex(GlobalSecondaryIndex["TaskRow"]):  # type: ignore[no-untyped-call]  # PynamoDB's hook is untyped
     """Tasks by use case and state, in the order in which they need attention."""
 
     class Meta:
-        """Entries are small, so that a status change costs the same for any size of row."""
+        """Few attributes, so that a status change costs the same for any size of row."""
 
         index_name = "status-index"
         projection = IncludeProjection(["status", "attempt", "create_time", "update_time", "last_error"])
@@ -85,12 +85,11 @@ class StatusIndex(GlobalSecondaryIndex["TaskRow"]):  # type: ignore[no-untyped-c
 
 
 class GroupAttribute(UnicodeAttribute):
-    """A task's group. Called on a class, as in `Order.group("a")`, it opens a group."""
+    """Called on a class, as in `Order.group("a")`, it opens a group."""
 
     model: Any = None
 
     def __get__(self, instance: Any, owner: Any) -> Any:
-        """Return a row's group, or a copy of the attribute that knows its class."""
         if instance is not None:
             return super().__get__(instance, owner)
         attribute = copy(self)
@@ -98,7 +97,6 @@ class GroupAttribute(UnicodeAttribute):
         return attribute
 
     def __call__(self, name: str) -> Any:
-        """Open the group of this name."""
         return self.model._open_group(name)  # noqa: SLF001 - Task provides this for the attribute
 
 
@@ -106,112 +104,87 @@ class TaskRow(Model):
     """The attributes of every task. A use case declares `use_case_id` as a UseCase."""
 
     task_id = UnicodeAttribute(hash_key=True)
-    """Unique within the use case: any text of 1 to 1024 bytes."""
+    """Any text of 1 to 1024 bytes, unique within the use case."""
     use_case_id = UnicodeAttribute(range_key=True)
-    """The use case's stored name."""
     status = IntegerAttribute()
-    """The state's code. `state` has it in words."""
     status_key = UnicodeAttribute(null=True)
-    """The index hash key: use case, code and shard. None if the task has succeeded and is not indexed."""
+    """Use case, code and shard. None if the task has succeeded and is not indexed."""
     due_time = TimeAttribute()
     """When the task may start, when its claimed lock expires, or when it ended."""
     create_time = TimeAttribute()
     update_time = TimeAttribute()
     """When the status last changed."""
     creation = TokenAttribute()
-    """The creating request's token. A repeated create recognizes its own row by it."""
+    """A repeated create recognizes its own row by it."""
     attempt = IntegerAttribute()
-    """Attempts at the current step so far, or 0 after a success."""
+    """At the current step, or 0 after a success."""
     fence = IntegerAttribute()
     """How often the task was claimed. It only grows until the task is deleted."""
     lock = TokenAttribute(null=True)
     """The last claim's or command's token. It is never removed."""
     lock_expire_time = TimeAttribute(null=True)
-    """When the last claim's lock expires, including extensions."""
     worker = cast("Attribute[str | None]", UnicodeAttribute(null=True))
-    """Who claimed last: `host:pid:` and four random letters, or a Lambda request id."""
     unfinished: Coded[list[int]] = Coded(LIST, encode_numbers, decode_numbers, null=False)
-    """Fences of claims that never finished. From them, a finish can see whether it was applied."""
+    """Fences of claims that never finished. They show whether a finish was applied."""
     release_count = IntegerAttribute(null=True)
-    """Releases that used no attempt, since the last success or reopen. None for zero."""
+    """Releases that used no attempt, since the last success or reopen."""
     postpone_count = IntegerAttribute(null=True)
-    """Postponements that used no attempt, since the last success or reopen. None for zero."""
     first_failure = UnicodeAttribute(null=True)
-    """When it first failed at a step with `give_up_after`, followed by the step number and the round."""
+    """Time, step number and round of the first failure at a step with `give_up_after`."""
     saves = IntegerAttribute(null=True)
-    """How often the current run has saved. Late copies of earlier saves are refused."""
+    """The current run's saves."""
     data = DataAttribute()
     errors = ErrorsAttribute(null=True)
-    """The last failures, oldest first. If they do not fit into the row, they come from the log item."""
     last_error = cast("Attribute[str | None]", UnicodeAttribute(null=True))
-    """The last failure on one line, for the index."""
     cancelled = CancelledAttribute()
-    """Who cancelled the task, when, why and at which step. Only a reopen removes it."""
     format_version = IntegerAttribute(attr_name="v")
-    """The row's format since its creation."""
     round = TokenAttribute(null=True)
-    """The token from the last start over. Before that, `creation` identifies the round."""
+    """The token from the last start over, if any."""
     checkpoints: Coded[dict[str, str]] = Coded(MAP, encode_parts, decode_parts)
-    """Results that `ctx.checkpoint` has stored in this round."""
     skipped_steps: Coded[list[int]] = Coded(LIST, encode_numbers, decode_numbers)
-    """The step numbers that this round has skipped."""
     queued: Coded[PendingRequest | None] = Coded(MAP, PendingRequest.stored, PendingRequest.read)
-    """Requests that arrived during a run, merged."""
     request_count = IntegerAttribute(null=True)
-    """How often `create_or_merge` has written to the row."""
     request_tokens: Coded[list[str]] = Coded(LIST, encode_texts, decode_texts)
-    """Tokens from the last such writes. After a lost response, they show whether a write was applied."""
+    """Tokens from the last writes by `create_or_merge`, which show whether one was applied."""
     creator = UnicodeAttribute(null=True)
-    """The task whose run created this one, and its round."""
+    """A reference to the task whose run created this one."""
     parent = UnicodeAttribute(null=True)
-    """The task that waits for this one's success, and its round. Removed once the success has counted."""
+    """A reference to the task that waits for this one's success."""
     blockers = IntegerAttribute(null=True)
-    """How many things block the task: children that it waits for, and its turn in the group. None for zero."""
+    """How many children it waits for, plus one for its turn in the group."""
     awaited_signals: Coded[frozenset[str]] = Coded(STRING_SET, sorted, frozenset)
-    """Names of signals that it waits for."""
-    signals: Coded[Mapping[str, ReceivedSignal]] = Coded(MAP, encode_answers, decode_answers)
-    """The signals received in this round, by name."""
+    signals: Coded[Mapping[str, ReceivedSignal]] = Coded(MAP, encode_signals, decode_signals)
     join_token = TokenAttribute(null=True)
-    """The claim whose run created the children that it waits for, or waited for last. A list of them may be stored
-    beside the row."""
+    """The claim that created the children that it waits for, or waited for last."""
     missed_signals: Coded[frozenset[str]] = Coded(STRING_SET, sorted, frozenset)
-    """Names of signals that this round has done without: a run started after the limit, and succeeded."""
+    """Signals that this round has done without."""
     wait_until = cast("Attribute[datetime | None]", TimeAttribute(null=True))
-    """When it starts even if children have not succeeded or signals are missing."""
+    """When it starts even without the successes or signals that it waits for."""
     group = GroupAttribute(null=True)
-    """The group, whose tasks run one at a time, in order."""
     group_number = IntegerAttribute(null=True)
-    """The task's number in the group's order. It gets a new one if it is reopened after its end."""
+    """The position in the group. A reopen after its end gives it a new one."""
     turn_due_time = cast("Attribute[datetime | None]", TimeAttribute(null=True))
-    """When it may start once it has its turn. Only set while it waits for that."""
+    """When it may start once it has its turn, while it waits for that."""
     repeat: Coded[Repeat | None] = Coded(STRING, methodcaller("to_json"), decode_rule)
     occurrence: Coded[datetime | None] = Coded(STRING, datetime.isoformat, clock.parse)
-    """The occurrence for which the task is due, in the rule's zone. None after the last one."""
+    """The occurrence for which the task is due, in the rule's zone."""
     occurrence_count = IntegerAttribute(null=True)
-    """The occurrence's number, from 1, if the rule has COUNT."""
     extra_time = cast("Attribute[datetime | None]", TimeAttribute(null=True))
     """When the task runs early, before its occurrence."""
     last_run: Coded[LastRun | None] = Coded(STRING, methodcaller("stored"), decode_last_run)
-    """How a repeating task's last round ended."""
     recent_ends: Coded[list[End] | None] = Coded(STRING, encode_ends, decode_ends)
-    """The last successes, as many as fit into the KB of the row, at most 10."""
     urgent: Coded[bool | None] = Coded(BOOLEAN, bool, bool)
-    """Whether it is taken before other tasks. None for no."""
     trace: Coded[dict[str, str] | None] = Coded(STRING, encode_trace, decode_trace)
-    """Where the task came from, according to the creator's tracing."""
     expire_time = cast("Attribute[datetime | None]", TTLAttribute(null=True))
-    """When the table may delete the finished task, if the use case keeps it for a limited time."""
 
     status_index = StatusIndex()
 
     tracker: ClassVar[Schema]
-    """The class's declaration: its table, its use case and its steps."""
     tracker_attributes: ClassVar[frozenset[str]]
-    """The names of attributes that only transitions write."""
+    """Only transitions write them."""
     _bound_steps: ClassVar[Mapping[str, Any]] = {}
     _states: ClassVar[Mapping[int, Any]] = {}
     _row_state: RowState = RowState({})
-    """Each loaded row has its own in `vars(row)`."""
 
     if TYPE_CHECKING:
 
@@ -221,7 +194,7 @@ class TaskRow(Model):
 
     @property
     def waits_for(self) -> str | None:
-        """What the task waits for, such as "3 tasks" or "3 tasks, or until 2026-01-31 12:00:00 UTC", or None."""
+        """What the task waits for, such as "3 tasks, or until 2026-01-31 12:00:00 UTC", or None."""
         waits, awaits = self.blockers, self.awaited_signals
         due_time: datetime | None = self.due_time
         is_pending = any(self.status == codes.pending for codes in self.tracker.steps)
@@ -256,22 +229,22 @@ class TaskRow(Model):
     def from_raw_data(cls, data: dict[str, Any]) -> Self:
         """Return the row in its use case's class, or else in the table's class."""
         model: type[TaskRow] = cls
-        if "use_case_id" in data:  # otherwise, the caller asked for only some attributes
+        if "use_case_id" in data:  # unless the caller asked for only some attributes
             table = cls.tracker.table
             model = table.use_cases.get(data["use_case_id"]["S"], table.owner)  # type: ignore[assignment]
         row = load(model, data)
-        if row._states and not data.keys() >= _STORED_IN_EVERY_ROW:  # noqa: SLF001 - only a use case's rows must be complete
+        if row._states and not data.keys() >= _STORED_IN_EVERY_ROW:  # noqa: SLF001 - a use case's row
             described = f"{model.__name__} {raw_value(row, 'task_id')!r}"
             vars(row)["attribute_values"] = PartialValues(row.attribute_values, described, cls.tracker_attributes)
-        return row  # type: ignore[return-value]  # the row determines its class
+        return row  # type: ignore[return-value]
 
     def deserialize(self, attribute_values: Item) -> None:
-        """Fill this instance from a stored row. Accessing an attribute that does not match raises a TaskError."""
+        """Fill this instance. Accessing an attribute that does not match raises a TaskError."""
         values: dict[str, Any] = {}
         vars(self).update(attribute_values=values, _row_state=RowState(attribute_values, closed=self._row_state.closed))
         plan = self.tracker.loading
         absent = sorted(self.tracker.stored_with_default - attribute_values.keys())
-        for stored_name in (*attribute_values, *absent):  # few rows have all attributes
+        for stored_name in (*attribute_values, *absent):
             if stored_name not in plan:
                 continue
             name, attribute, plain = plan[stored_name]
@@ -285,9 +258,9 @@ class TaskRow(Model):
                         attribute.__set__(self, value)
                 elif attribute.default is not None:
                     self._set_default(name, attribute)
-            except Exception as error:  # a user's attribute may raise anything
+            except Exception as error:  # from a user's attribute
                 if self._can_be_read(name, stored, attribute):
-                    raise  # the value was not the cause, but for example a signal handler
+                    raise  # for example from a signal handler
                 task_id = attribute_values.get("task_id", {}).get("S", "")
                 mark_unreadable(self, name, unreadable_error(type(self), task_id, {name: error}), error)
                 values = self.attribute_values
@@ -303,30 +276,26 @@ class TaskRow(Model):
         return True
 
     def _set_default(self, name: str, attribute: Attribute[Any]) -> None:
-        """Set a default value. It counts as loaded, because no block has assigned it."""
+        """Set a default, which counts as loaded, because no block has assigned it."""
         attribute.__set__(self, attribute.default() if callable(attribute.default) else attribute.default)
         if (value := serialized(self, name, attribute)) is not None:
             self._row_state.stored = {**self._row_state.stored, attribute.attr_name: value}
 
     @classmethod
     def _get_connection(cls) -> TableConnection:
-        """Return the table's connection, so that all its use cases share one client."""
         return cls.tracker.connection()
 
 
 TaskRow.tracker_attributes = frozenset(TaskRow.get_attributes()) - {"data"}
 TaskRow.tracker = Schema(TaskRow, None, reserved=TaskRow.tracker_attributes)
-
 _REQUIRED = tuple(name for name, attribute in TaskRow.get_attributes().items() if not attribute.null)
-
 _STORED_IN_EVERY_ROW = frozenset(TaskRow.get_attributes()[name].attr_name for name in _REQUIRED)
 
-_REQUIRED_WITH = {
+_REQUIRED_WITH = {  # the attributes that another one requires
     "queued": ("request_count",),
     "group": ("group_number",),
     "turn_due_time": ("group", "blockers"),
 }
-"""Attributes that a row must have if it has another one."""
 
 _REQUIRED_IN_PROGRESS = ("lock", "lock_expire_time")
 _IN_CLAIMED_ROW = frozenset(_REQUIRED).union(_REQUIRED_IN_PROGRESS, ("status_key",))
@@ -336,27 +305,22 @@ T = TypeVar("T", bound=TaskRow)
 
 
 def load(model: type[T], item: Item) -> T:
-    """Load a stored row as an instance of this class."""
     row = model.__new__(model)
     row.deserialize(item)
     return row
 
 
 class Membership(Enum):
-    """A task's position in its group."""
-
     NONE = "none"
     TURN = "turn"
     """It is due, running, or waiting for a retry."""
     QUEUE = "queue"
-    """It waits for its turn."""
     QUEUE_AND_OTHERS = "queue and others"
     """It waits for its turn and for other tasks."""
     ENDED = "ended"
 
 
 def membership_of(row: TaskRow) -> Membership:
-    """Return a task's position in its group."""
     if row.group is None:
         return Membership.NONE
     if row.turn_due_time is not None:
@@ -365,13 +329,12 @@ def membership_of(row: TaskRow) -> Membership:
 
 
 def is_beyond_limit(row: TaskRow) -> bool:
-    """Return whether a task that has the turn of its group is parked for ever, although its wait has a limit."""
+    """Return whether a task that has its group's turn is parked forever, although its wait has a limit."""
     has_turn = row.group is not None and row.turn_due_time is None and row.wait_until is not None
     return has_turn and row.due_time == clock.NEVER and any(row.status == codes.pending for codes in row.tracker.steps)
 
 
 def has_later_format(row: TaskRow) -> bool:
-    """Return whether a later version wrote the row, in a format unknown to this one."""
     return (row.format_version or 0) > LATEST_FORMAT
 
 
@@ -387,29 +350,26 @@ def may_expire(row: TaskRow) -> bool:
 
 
 def later_format_error(row: TaskRow, operation: str) -> TaskFormatError:
-    """Return the error for an operation on a row with a later format."""
     return TaskFormatError(
         f"cannot {operation} {type(row).__name__} {row.task_id!r}: a later version of pynamodb_tracker wrote it in "
-        f"format {row.format_version}, but this version knows formats up to {LATEST_FORMAT}. Nothing was changed. "
-        "Install that version here, too",
+        f"format {row.format_version}, but this version knows formats up to {LATEST_FORMAT}. Install that version",
         task_id=row.task_id,
         task=row,
     )
 
 
-def unknown_rule_error(row: TaskRow, error: Exception) -> TaskFormatError:
-    """Return the error for a rule that this program cannot read: the time zone data of its machine may be too old."""
+def unknown_rule_error(row: TaskRow, error: Exception) -> TaskFormatError:  # maybe only this machine cannot read it
     return TaskFormatError(
-        f"cannot read {type(row).__name__} {row.task_id!r} on {this_worker()}: repeat ({error}); no attempt was "
-        "counted, and other machines can run the task: install newer time zone data here (pip install tzdata), or the "
-        "version of pynamodb_tracker that wrote the rule; if no machine can read it, correct the row",
+        f"cannot read {type(row).__name__} {row.task_id!r} on {this_worker()}: repeat ({error}). No attempt was "
+        "counted. Install newer time zone data here (pip install tzdata), or the version of pynamodb_tracker that "
+        "wrote the rule. If no machine can read it, correct the row",
         task_id=row.task_id,
         task=readable(row),
     )
 
 
 def readable(row: T) -> T:
-    """Return the row, or a copy without its tracker attributes that cannot be read."""
+    """Return the row, or a copy without unreadable tracker attributes."""
     values = row.attribute_values
     if not isinstance(values, ValuesWithUnreadable) or isinstance(values, ReadableValues):
         return row
@@ -423,8 +383,7 @@ def readable(row: T) -> T:
 def check_tracker_attributes(row: T) -> T:
     """Return the row if all tracker attributes can be read, or raise TaskError.
 
-    Raises TaskFormatError if other programs may be able to read it: a later version wrote the row, or this machine does
-    not know the rule of a task that repeats.
+    TaskFormatError means that other programs may be able to read it.
     """
     names = row.attribute_values.keys()
     if type(row.attribute_values) is dict and names >= _IN_CLAIMED_ROW and names.isdisjoint(_REQUIRED_WITH):
@@ -440,20 +399,19 @@ def check_tracker_attributes(row: T) -> T:
 
 
 def damages_of(row: TaskRow) -> dict[str, Exception]:
-    """Return a whole row's unreadable attributes, and missing ones that the tracker needs, with their errors."""
-    unreadable = unreadable_in(row)
-    missing = (name for name in _find_missing(readable(row)) if name not in unreadable)
-    return {**unreadable, **{name: ValueError("it is missing") for name in missing}}
-
-
-def _find_missing(row: TaskRow) -> list[str]:
-    values, status = row.attribute_values, row.status
-    missing = [name for name in _REQUIRED if name not in values]
-    if "status_key" not in values and end_of(status) != "succeeded":  # queries would not find it
-        missing.append("status_key")
-    for name, needed in _REQUIRED_WITH.items():
+    """Return a whole row's unreadable and missing attributes with their errors."""
+    found = dict(unreadable_in(row))
+    row = readable(row)
+    needed, values, status = list(_REQUIRED), row.attribute_values, row.status
+    if end_of(status) != "succeeded":  # queries would not find it
+        needed.append("status_key")
+    for name, others in _REQUIRED_WITH.items():
         if name in values:
-            missing += [each for each in needed if each not in values]
-    if any(status == codes.in_progress for codes in row.tracker.steps):
-        missing += [each for each in _REQUIRED_IN_PROGRESS if each not in values]
-    return missing
+            needed += others
+    for codes in row.tracker.steps:
+        if status == codes.in_progress:
+            needed += _REQUIRED_IN_PROGRESS
+    for name in needed:
+        if name not in values:
+            found.setdefault(name, ValueError("it is missing"))
+    return found

@@ -13,13 +13,11 @@ from pynamodb_tracker.model.overflow import Pointer, by_key, chunk_keys, texts_i
 
 
 class RowState:
-    """One row's state in memory."""
-
     __slots__ = ("claimed", "closed", "data_text", "failures_whole", "stored")
 
     def __init__(self, stored: Item, *, closed: bool = False) -> None:
         self.stored = stored
-        """The item as it was loaded or last saved. Changes are found by comparing with it."""
+        """As loaded or last saved. Changes are found by comparing with it."""
         self.claimed: tuple[Item, Mapping[str, Any]] | None = None
         """The item and its values when a run claimed it. If a value is still the same object, it has not changed."""
         self.data_text: str | None = None
@@ -30,8 +28,6 @@ class RowState:
 
 
 class Unreadable:
-    """Stands for a value that does not match its declaration."""
-
     __slots__ = ("_raised", "error")
 
     def __init__(self, raised: TaskError, error: Exception) -> None:
@@ -39,7 +35,6 @@ class Unreadable:
         self.error = error
 
     def exception(self) -> TaskError:
-        """Return a new error for one access."""
         raised = TaskError(str(self._raised), task_id=self._raised.task_id)
         raised.__cause__ = self.error
         return raised
@@ -53,17 +48,15 @@ class Unreadable:
 
 
 class ValuesWithUnreadable(dict[str, Any]):
-    """A row's attribute values. Getting an unreadable one raises a TaskError."""
+    """Getting an unreadable value raises a TaskError."""
 
     def __getitem__(self, name: str) -> Any:
-        """Return a value, or raise if it is unreadable."""
         value = super().__getitem__(name)
         if isinstance(value, Unreadable):
             raise value.exception()
         return value
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Return a value or the default, or raise if the value is unreadable."""
         try:
             return self[name]
         except KeyError:
@@ -71,38 +64,34 @@ class ValuesWithUnreadable(dict[str, Any]):
 
 
 class PartialValues(ValuesWithUnreadable):
-    """A partial row's attribute values. Getting a missing tracker attribute raises a TaskError."""
+    """Getting a missing tracker attribute from a partial row raises a TaskError."""
 
     def __init__(self, values: Mapping[str, Any], described: str, names: frozenset[str]) -> None:
         super().__init__(values)
         self._described, self._names = described, names
 
     def __missing__(self, name: str) -> Any:
-        """Raise for a missing tracker attribute."""
         if name not in self._names:
             raise KeyError(name)
         raise TaskError(
-            f"{self._described} was read without {name}, because an index has only the attributes that it projects: "
-            "read the task with get_task or refresh(), or let the index project all attributes",
+            f"{self._described} was read without {name}, which its index does not project: read the task with get_task "
+            "or refresh(), or let the index project all attributes",
             task_id=self.get("task_id"),
         )
 
 
 class ReadableValues(ValuesWithUnreadable):
-    """A row's attribute values without unreadable tracker attributes."""
-
     def __init__(self, values: Mapping[str, Any], damages: Mapping[str, Exception]) -> None:
         super().__init__(values)
         self.damages = damages
 
 
 def raw_value(row: AttributeContainer, name: str) -> Any:
-    """Return an attribute's value in memory, or None. This does not raise for an unreadable one."""
+    """Return an attribute's value in memory, or None, without raising."""
     return dict.get(row.attribute_values, name)
 
 
 def unreadable_in(row: AttributeContainer) -> Mapping[str, Exception]:
-    """Return a row's unreadable attributes, each with its error."""
     values = row.attribute_values
     if not isinstance(values, ValuesWithUnreadable):
         return {}
@@ -111,24 +100,19 @@ def unreadable_in(row: AttributeContainer) -> Mapping[str, Exception]:
 
 
 def unreadable_error(model: type, task_id: str, found: Mapping[str, Exception]) -> TaskError:
-    """Return the error for attributes that do not match their declaration."""
     attributes = ", ".join(f"{name} ({error})" for name, error in found.items())
-    return TaskError(
-        f"{model.__name__} {task_id!r} cannot be read: {attributes}. The stored value does not match the "
-        "declaration: declare the attribute as it is stored, or correct the row",
-        task_id=task_id,
-    )
+    problem = f"cannot be read: {attributes}. Declare the attribute as it is stored, or correct the row"
+    return TaskError(f"{model.__name__} {task_id!r} {problem}", task_id=task_id)
 
 
 def mark_unreadable(row: AttributeContainer, name: str, raised: TaskError, error: Exception) -> None:
-    """Make every access to an attribute raise this TaskError."""
     if not isinstance(row.attribute_values, ValuesWithUnreadable):
         vars(row)["attribute_values"] = ValuesWithUnreadable(row.attribute_values)
     row.attribute_values[name] = Unreadable(raised, error)
 
 
 def read_data(row: Any, pointer: Pointer) -> str:
-    """Read a row's data from its chunks. If the data was written again in the meantime, raise LockLostError."""
+    """Read a row's data from its chunks, or raise LockLostError if it was written again."""
     key, connection = (row.task_id, row.use_case_id), row.tracker.connection()
     texts = texts_in(by_key(get_items(connection, chunk_keys(key, pointer))), {key: pointer})
     if texts:
@@ -136,9 +120,6 @@ def read_data(row: Any, pointer: Pointer) -> str:
     described = f"the data of {type(row).__name__} {row.task_id!r}"
     now = next(get_items(connection, [row.tracker.key(row.task_id)]), {})
     if pointer.stored() == now.get("data"):
-        raise TrackerError(f"{described} is incomplete: at least one of its overflow chunks is missing")
-    raise LockLostError(
-        f"{described} was written again since this row was read. A run that gets this error has lost its lock. Any "
-        "other reader should read the task again",
-        task_id=row.task_id,
-    )
+        raise TrackerError(f"{described} is incomplete: an overflow chunk is missing")
+    problem = "was written again since this row was read: read it again. A run with this error has lost its lock"
+    raise LockLostError(f"{described} {problem}", task_id=row.task_id)

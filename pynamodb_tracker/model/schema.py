@@ -24,16 +24,10 @@ from pynamodb_tracker.status import CANCELLED, END, Codes, end_of, name_of
 SEPARATOR = "#"
 _LANE = "u"
 _LONGEST = 255
-_MOST_SHARDS = 10_000
-"""Every state query sends one request per shard."""
-_MOST_IN_ROW = 350_000
-"""In bytes. A row holds 400 KB, some of which other attributes need."""
-
+_MOST_SHARDS = 10_000  # every state query sends one request per shard
+_MOST_IN_ROW = 350_000  # bytes of the 400 KB of a row
 _MARGIN = timedelta(seconds=2)
-_INDEXES = {
-    "GlobalSecondaryIndexes": "global_secondary_indexes",
-    "LocalSecondaryIndexes": "local_secondary_indexes",
-}
+_INDEXES = {"GlobalSecondaryIndexes": "global_secondary_indexes", "LocalSecondaryIndexes": "local_secondary_indexes"}
 
 _KEYS = {"HASH": "hash key", "RANGE": "range key"}
 
@@ -50,8 +44,8 @@ class UseCase(UnicodeAttribute):
             the row's time to live.
         keep_ignored_for: The same for ignored tasks. They wait for a person, so the default is forever.
         keep_cancelled_for: The same for cancelled tasks, by default `keep_for`.
-        max_inline_data: The most bytes of JSON that `data` takes in the row. Larger data goes to overflow chunks, so
-            that it does not make status changes more expensive.
+        max_inline_data: The most bytes of JSON that `data` takes in the row, from 0 to 350,000. Larger data goes to
+            overflow chunks, so that it does not make status changes more expensive.
         index_succeeded: Whether finished tasks stay in the index. False saves a write unit per task, but queries and
             counts no longer find them.
         pausable: Which programs obey pauses and required steps, and refuse a renumbered step: by default workers,
@@ -100,7 +94,7 @@ class UseCase(UnicodeAttribute):
 
     if TYPE_CHECKING:
 
-        @overload  # type: ignore[override]  # PynamoDB's takes any instance, but only a row reads it as text
+        @overload  # type: ignore[override]
         def __get__(self, instance: AttributeContainer, owner: object) -> str: ...
 
         @overload
@@ -140,7 +134,7 @@ class UseCase(UnicodeAttribute):
         if not wrong and self.read_shards < self.status_shards:
             yield (
                 f"UseCase({self.name!r}, status_shards={self.status_shards}, read_shards={self.read_shards}): queries "
-                "would not find the tasks in the other shards: read at least as many as are written"
+                "would miss tasks: read at least as many shards as are written"
             )
 
     @property
@@ -149,14 +143,12 @@ class UseCase(UnicodeAttribute):
         return {self.keep_for, self.keep_ignored_for, self.keep_cancelled_for} != {None}
 
     def status_key(self, code: int, task_id: str) -> str:
-        """Return a task's index hash key in a state. The shard depends only on the task id."""
+        """Return a task's index hash key."""
         shard = zlib.crc32(task_id.encode()) % self.status_shards
         return f"{self.prefix}{code}{SEPARATOR}{shard}"
 
 
 class Table:
-    """A table, with its only connection and its use cases' classes."""
-
     def __init__(self, owner: type[Model]) -> None:
         self.owner = owner
         self.use_cases: weakref.WeakValueDictionary[str, type[Model]] = weakref.WeakValueDictionary()
@@ -164,35 +156,33 @@ class Table:
         self._connect: Callable[..., Connection] = SharedConnection
 
     def claim(self, name: str, model: type[Model]) -> None:
-        """Register a use case's class, or its new definition. Raise DefinitionError for another class."""
+        """Register a use case's class, or its new definition."""
         other, place = self.use_cases.get(name), (model.__module__, model.__qualname__)
-        if other is not None and (other.__module__, other.__qualname__) != place:  # otherwise a notebook cell ran again
+        if other is not None and (other.__module__, other.__qualname__) != place:  # not a notebook cell that ran again
             del other
-            gc.collect()  # a class that went out of scope, for example in a test, lives until it is collected
+            gc.collect()  # a class that went out of scope may still be there
             other = self.use_cases.get(name)
             if other is not None:
                 raise DefinitionError(
                     f"{model.__qualname__}: the use case {name!r} of table {self.owner.__name__} belongs to "
-                    f"{other.__module__}.{other.__qualname__}: give this one another name"
+                    f"{other.__module__}.{other.__qualname__}. Choose another name"
                 )
         self.use_cases[name] = model
 
     def connection(self) -> TableConnection:
-        """Return the connection that all use cases share. If Meta's table name changes, the new table gets its own."""
+        """Return the shared connection. If Meta's table name changes, the new table gets its own."""
         table_name = self.owner.Meta.table_name
         connection = self._connections.get(table_name)
-        if connection is None:  # two threads may both build one, which is cheap, but will use the same one
+        if connection is None:  # two threads may both build one, but use the same one
             connection = self._connections.setdefault(table_name, self._build_connection(table_name))
         return connection
 
     def connect(self) -> None:
-        """Build the connection and its client now, without sending anything."""
         connection = self.connection().connection
         if isinstance(connection, SharedConnection):
             connection.prepare()
 
     def reconnect(self, connect: Callable[..., Connection] = SharedConnection) -> Callable[..., Connection]:
-        """Drop the connection, and build the next one with `connect`. Return the previous function."""
         before, self._connect, self._connections = self._connect, connect, {}
         return before
 
@@ -211,7 +201,7 @@ class Table:
 
 
 class Schema:
-    """A task class's declaration. It is one object, so that the class reserves only one name, `tracker`."""
+    """A task class's declaration. It is one object, so that the class reserves only the name `tracker`."""
 
     def __init__(
         self,
@@ -223,42 +213,25 @@ class Schema:
         reserved: frozenset[str] = frozenset(),
         awaited: frozenset[str] = frozenset(),
     ) -> None:
-        """`reserved` contains the tracker's own attribute names."""
-        self._model = model
-        self._use_case = use_case
-        self._table = table
-        self._reserved = reserved
+        self._model, self._use_case, self._table, self._reserved = model, use_case, table, reserved
+        self.has_table, self.has_use_case = table is not None, use_case is not None
         self.awaited = awaited
-        """Stored names of signals that its tasks may wait for."""
         self.steps = tuple(steps)
         self.ends = frozenset({END, CANCELLED, *(codes.ignored for codes in self.steps)})
-        """The codes of finished tasks: succeeded at the last step, cancelled, or ignored."""
         waiting = (code for codes in self.steps for code in (codes.pending, codes.failed))
         self.lane_codes = frozenset(waiting if use_case is not None and use_case.urgent else ())
-        """The states whose urgent tasks are in the urgent lane, a shard of its own."""
+        """The states with an urgent lane, a shard of its own for urgent tasks."""
         self._outside_lane = self.ends.union(codes.in_progress for codes in self.steps)
-        """All other states. An urgent task may also enter a required step that only other programs declare."""
-
-    @property
-    def has_table(self) -> bool:
-        """Whether this class or a base declares a Meta."""
-        return self._table is not None
-
-    @property
-    def has_use_case(self) -> bool:
-        """Whether this is a task class and not the table class."""
-        return self._use_case is not None
+        """The states without one. An urgent task may also enter a required step that only other programs declare."""
 
     @cached_property
     def table(self) -> Table:
-        """The table. Task itself has none, which raises TypeError."""
         if self._table is None:
             raise TypeError(f"{self._model.__name__} has no table: derive a class with class Meta: table_name = ...")
         return self._table
 
     @cached_property
     def use_case(self) -> UseCase:
-        """The use case. The table class has none, which raises TypeError."""
         if self._use_case is None:
             name = self._model.__name__
             raise TypeError(f"{name} is not a use case: call this on a class with use_case_id = UseCase(...)")
@@ -271,7 +244,7 @@ class Schema:
 
     @cached_property
     def loading(self) -> Mapping[str, tuple[str, Attribute[Any], bool]]:
-        """By stored name: the name, the attribute, and whether it sets values without converting them."""
+        """By stored name: the name, the attribute, and whether it sets values unconverted."""
         return {
             attribute.attr_name: (name, attribute, type(attribute).__set__ is Attribute.__set__)
             for name, attribute in self._model.get_attributes().items()
@@ -279,11 +252,9 @@ class Schema:
 
     @cached_property
     def stored_with_default(self) -> frozenset[str]:
-        """The stored names of attributes with a default."""
         return frozenset(name for name, (_, attribute, _) in self.loading.items() if attribute.default is not None)
 
     def check_own(self, names: Iterable[str]) -> None:
-        """Raise a TypeError for a name that is not a user's attribute."""
         for name in names:
             if name not in self.own_attributes:
                 problem = " is the tracker's own" if name in self._reserved else " is not declared"
@@ -296,24 +267,20 @@ class Schema:
         return margin
 
     def obeys_control(self, *, lives_long: bool = True) -> bool:
-        """Return whether a program obeys pauses and required steps."""
+        """Return whether a program obeys pauses and required steps. By default, only long-lived ones do."""
         pausable = self.use_case.pausable
         return lives_long if pausable is None else pausable
 
     def connection(self) -> TableConnection:
-        """Return the table's connection."""
         return self.table.connection()
 
     def key(self, task_id: str) -> dict[str, dict[str, str]]:
-        """Return a task's stored key."""
         return {"task_id": {"S": task_id}, "use_case_id": {"S": self.use_case.name}}
 
     def ends_at(self, code: int) -> bool:
-        """Return whether a task in this state is finished: succeeded at its last step, cancelled, or ignored."""
         return code in self.ends
 
     def check_urgent(self, urgent: object) -> None:
-        """Check the argument `urgent`. Raise a TypeError if tasks of this use case cannot be urgent."""
         if urgent is False:
             return
         check_flags(urgent=urgent)
@@ -325,56 +292,48 @@ class Schema:
 
     @property
     def lane(self) -> int | None:
-        """The number of the urgent lane, which comes after the other shards. None if tasks cannot be urgent."""
         return self.use_case.read_shards if self.use_case.urgent else None
 
     def status_key(self, code: int, task_id: str, *, is_urgent: bool) -> str:
-        """Return a task's index hash key in a state."""
         if is_urgent and self.use_case.urgent and code not in self._outside_lane:
             return f"{self.use_case.prefix}{code}{SEPARATOR}{_LANE}"
         return self.use_case.status_key(code, task_id)
 
     def status_keys(self, code: int) -> list[str]:
-        """Return a state's index hash keys, one per shard that may have tasks."""
         shards = [*map(str, range(self.use_case.read_shards)), *([_LANE] if code in self.lane_codes else [])]
         return [f"{self.use_case.prefix}{code}{SEPARATOR}{shard}" for shard in shards]
 
     def shard_of(self, status_key: str) -> int:
-        """Return the number of the shard in an index hash key."""
         shard = status_key.rpartition(SEPARATOR)[2]
         return self.use_case.read_shards if shard == _LANE else int(shard)
 
     def is_indexed(self, code: int) -> bool:
-        """Return whether tasks in this state are indexed."""
         return end_of(code) != "succeeded" or self.use_case.index_succeeded
 
     def kept_for(self, code: int) -> timedelta | None:
-        """Return how long to keep a task that ended in this state. None means forever, or not an end."""
+        """Return how long to keep a task that ended in this state, or None."""
         if end := end_of(code):
             return self.use_case.keep_for if end == "succeeded" else self.use_case.keep_cancelled_for
         return self.use_case.keep_ignored_for if code in self.ends else None
 
     def expiry_of(self, code: int, now: datetime) -> str | None:
-        """Return the stored time to live for a task that enters this state now, or None."""
+        """Return the stored time to live for a task that enters this state now."""
         kept_for = self.kept_for(code)
         return None if kept_for is None else str(int((now + kept_for).timestamp()))
 
     def step_named_by(self, number: int) -> str:
-        """Return the name of the step with this number, or else the number."""
         return next((codes.step for codes in self.steps if codes.pending == number), str(number))
 
     def name_of(self, code: int) -> str:
-        """Return a state in words, such as `ship pending`."""
         return name_of(code, self.steps)
 
 
 def types_of(definitions: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    """Return attribute types by name, as DynamoDB writes them: S, N or B."""
     return {each["AttributeName"]: each["AttributeType"] for each in definitions}
 
 
 def keys_in_words(schema: Iterable[Mapping[str, str]], types: Mapping[str, str]) -> dict[str, str]:
-    """Return the hash key and the range key in words. An index may have several attributes in each."""
+    """Return the hash key and the range key in words."""
     keys: dict[str, list[str]] = {kind: [] for kind in _KEYS}
     for key in schema:
         keys[key["KeyType"]].append(f"{key['AttributeName']} ({types[key['AttributeName']]})")
@@ -382,7 +341,7 @@ def keys_in_words(schema: Iterable[Mapping[str, str]], types: Mapping[str, str])
 
 
 def key_differences(declared: Mapping[str, Any], described: Mapping[str, Any]) -> Iterator[str]:
-    """Yield differences between the class's schema and an existing table, in the keys of table and indexes."""
+    """Yield how the keys of an existing table and its indexes differ from the class's."""
     expected, found = types_of(declared["attribute_definitions"]), types_of(described["AttributeDefinitions"])
     indexes = {index["IndexName"]: index for kind in _INDEXES for index in described.get(kind) or ()}
     pairs = [("", declared["key_schema"], described["KeySchema"])]

@@ -37,17 +37,14 @@ if TYPE_CHECKING:
     from pynamodb_tracker.model.repeat import LastRun, Repeat
 
 T = TypeVar("T")
-
 _MOST = 9_999_999_999
 
 TOKEN = re.compile("[0-7][0-9a-f]{23}")
-"""A time in nanoseconds comes first. It stays below 2**63, so that adding one never needs another digit."""
+"""A time in nanoseconds, below 2**63, comes first, so that adding one never needs another digit."""
 
 _STAMP = 31
-_NO_ENTRIES = frozenset({"self", "_user_instantiated"})
-"""Parameters of PynamoDB's own constructor."""
-_SHORT = 200
-"""Limit for a text's characters, or an integer's bits, in an error."""
+_NO_ENTRIES = frozenset({"self", "_user_instantiated"})  # parameters of PynamoDB's constructor
+_SHORT = 200  # a text's characters, or an integer's bits, in an error
 
 _KINDS: Mapping[Any, tuple[tuple[type, ...], str]] = {
     BinarySetAttribute: ((set, frozenset), "a set"),
@@ -65,23 +62,20 @@ class IntegerAttribute(Attribute[int]):
     attr_type = NUMBER
 
     def serialize(self, value: int) -> str:
-        """Return the digits."""
         return str(int(value))
 
     def deserialize(self, value: str) -> int:
-        """Return the integer, or raise ValueError for one that the tracker never stores."""
         if 0 <= (number := int(value)) <= _MOST:
             return number
         raise ValueError(f"{shown(value)} is not from 0 to {_MOST:,}")
 
 
 class TokenAttribute(UnicodeAttribute):
-    """Identifies a claim, a create or a command. `new_token` makes the next token from it."""
+    """Identifies a claim, a create or a command."""
 
     def deserialize(self, value: str) -> str:
-        """Return the token, or raise ValueError."""
         if TOKEN.fullmatch(value) is None:
-            raise ValueError(f"{shown(value)} is not a token: 24 hex digits with a time before the year 2262")
+            raise ValueError(f"{shown(value)} is not a token of 24 hex digits")
         return value
 
 
@@ -89,20 +83,18 @@ class TimeAttribute(UTCDateTimeAttribute):
     """A time in UTC with microseconds. The stored strings sort by time."""
 
     def serialize(self, value: datetime) -> str:
-        """Return the stored form. A naive time raises ValueError, because it could mean any zone."""
         if value.tzinfo is None:
             raise ValueError(f"{self.attr_name} needs an aware datetime, not {value!r}: add tzinfo=UTC")
         return clock.stamp(value)
 
     def deserialize(self, value: str) -> datetime:
-        """Return the aware time. For times from this library, this is faster than PynamoDB's own method."""
         if len(value) == _STAMP and value.endswith("+0000"):
             return datetime.fromisoformat(value)
         return super().deserialize(value)  # type: ignore[no-any-return,no-untyped-call]
 
 
 class Coded(Attribute[T]):
-    """An attribute with a function for each direction. `decode` raises ValueError for a damaged value."""
+    """An attribute with a function for each direction."""
 
     def __init__(
         self, attr_type: str, encode: Callable[[Any], Any], decode: Callable[[Any], Any], *, null: bool = True
@@ -113,23 +105,22 @@ class Coded(Attribute[T]):
         self._decode = decode
 
     def serialize(self, value: T) -> Any:
-        """Return the stored form, or None for None."""
         return None if value is None else self._encode(value)
 
     def deserialize(self, value: Any) -> Any:
-        """Return the value."""
-        return self._decode(value)
+        try:
+            return self._decode(value)
+        except KeyError as missing:
+            raise ValueError(f"{missing} is missing, or of another type") from missing
 
 
 def encode_numbers(numbers: list[int]) -> list[dict[str, str]]:
-    """Return the stored list of numbers."""
     return [{NUMBER: str(number)} for number in numbers]
 
 
 def decode_numbers(stored: list[dict[str, str]]) -> list[int]:
-    """Return the numbers from a stored list."""
     numbers = []
-    for entry in stored:  # almost every claimed row has one
+    for entry in stored:  # fast, because almost every claimed row has one
         number = int(entry[NUMBER]) if NUMBER in entry else -1
         if not 0 <= number <= _MOST:
             raise ValueError(f"its entry {shown(entry)} is not a number from 0 to {_MOST:,}")
@@ -138,24 +129,21 @@ def decode_numbers(stored: list[dict[str, str]]) -> list[int]:
 
 
 def encode_texts(texts: list[str]) -> list[dict[str, str]]:
-    """Return the stored list of texts."""
     return [{STRING: text} for text in texts]
 
 
 def decode_texts(stored: list[dict[str, str]]) -> list[str]:
-    """Return the texts from a stored list."""
     if wrong := [entry for entry in stored if STRING not in entry]:
         raise ValueError(f"its entry {shown(wrong[0])} is not text")
     return [text[STRING] for text in stored]
 
 
 def encode_parts(parts: dict[str, str]) -> dict[str, dict[str, str]]:
-    """Return the stored map of checkpoint results."""
     return {name: {STRING: text} for name, text in parts.items()}
 
 
 def decode_parts(stored: dict[str, dict[str, str]]) -> dict[str, str]:
-    """Return the results as JSON, by step number and name, and their `round`."""
+    """Return checkpoint results as JSON, and their `round`."""
     parts = {name: entry[STRING] for name, entry in stored.items() if STRING in entry}
     if len(parts) != len(stored) or "round" not in parts:
         raise ValueError(f"it has {shown(sorted(stored))} instead of results and their round")
@@ -165,12 +153,10 @@ def decode_parts(stored: dict[str, dict[str, str]]) -> dict[str, str]:
 
 
 def encode_trace(trace: dict[str, str]) -> str:
-    """Return a dictionary of text as JSON."""
     return strict_json.dumps(trace, separators=(",", ":"))
 
 
 def decode_trace(stored: str) -> dict[str, str]:
-    """Return a dictionary of text from JSON."""
     trace = json.loads(stored)
     if not isinstance(trace, dict) or not all(isinstance(text, str) for text in trace.values()):
         raise ValueError(f"{shown(stored)} is not a dictionary of text")
@@ -178,14 +164,12 @@ def decode_trace(stored: str) -> dict[str, str]:
 
 
 def decode_rule(stored: str) -> Repeat:
-    """Return a task's repeat rule."""
     from pynamodb_tracker.model.repeat import Repeat  # noqa: PLC0415 - few tasks repeat
 
     return Repeat.from_json(stored)
 
 
 def decode_last_run(stored: str) -> LastRun:
-    """Return how a repeating task's last round ended."""
     from pynamodb_tracker.model.repeat import LastRun  # noqa: PLC0415 - few tasks repeat
 
     return LastRun.read(stored)
@@ -194,8 +178,8 @@ def decode_last_run(stored: str) -> LastRun:
 class DecimalAttribute(Attribute[Decimal]):
     """An exact number, such as an amount of money, as a `decimal.Decimal`.
 
-    It has at most 38 digits and a size from 1E-130 to 9.9E+125. You cannot store NaN, infinity, or a float, which is
-    not exact. Trailing zeros are not stored: 3.10 reads back as 3.1, which is equal.
+    It has at most 38 digits and a size from 1E-130 to 9.9E+125. NaN, infinity and floats are refused. Trailing zeros
+    are not stored: 3.10 reads back as 3.1, which is equal.
     https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/HowItWorks.NamingRulesDataTypes.html
 
     Args:
@@ -225,11 +209,10 @@ class DecimalAttribute(Attribute[Decimal]):
         if default is not None and default_for_new is not None:
             raise ValueError("a DecimalAttribute has a default or a default_for_new, not both")
         super().__init__(hash_key, range_key, null=null, attr_name=attr_name)
-        self.default = default  # PynamoDB does not accept a Decimal, because it cannot know that it is immutable
+        self.default = default  # PynamoDB takes a Decimal for mutable
         self.default_for_new = default_for_new
 
     def __set__(self, instance: Any, value: Decimal | int | None) -> None:
-        """Assign a Decimal or an integer."""
         super().__set__(instance, Decimal(value) if type(value) is int else value)  # type: ignore[arg-type]
 
     def serialize(self, value: object) -> str:
@@ -257,21 +240,12 @@ class StoredValue:
 
 
 def serialized(
-    row: AttributeContainer,
-    name: str,
-    attribute: Attribute[Any],
-    *,
-    loaded: Item | None = None,
-    complete: bool = True,
+    row: AttributeContainer, name: str, attribute: Attribute[Any], *, loaded: Item | None = None, complete: bool = True
 ) -> dict[str, Any] | None:
     """Return a row's attribute in stored form, or None for None. Errors name the attribute.
 
-    Args:
-        row: The row.
-        name: The attribute's name.
-        attribute: Its declaration.
-        loaded: The item from which the row was loaded.
-        complete: False allows a map without a required entry, because the row may be older than that declaration.
+    `loaded` is the item of the row. Unless `complete`, a map may lack a required entry, because the row may be older
+    than that declaration.
     """
     value = row.attribute_values.get(name)
     if isinstance(value, StoredValue):
@@ -282,9 +256,9 @@ def serialized(
         raise ValueNotStorableError(
             f"{_describe(row, name)}: {error.attr_path} is missing, and it is required", attribute=name
         ) from error
-    except Exception as error:  # noqa: BLE001 - an attribute, also a user's own, may raise anything
+    except Exception as error:  # noqa: BLE001 - a user's attribute may raise anything
         hint = FOR_DECIMALS if _has_decimal(value) and not isinstance(attribute, DecimalAttribute) else ""
-        is_data = name == "data"  # its errors name the entry, and its class is internal
+        is_data = name == "data"  # its errors name the entry
         kind = "JSON" if is_data else type(attribute).__name__
         raise ValueNotStorableError(
             f"{_describe(row, name)} cannot be stored as {kind}: {error}{hint}", attribute=name
@@ -332,7 +306,7 @@ def _pynamodb_class(kind: Any) -> Any:
 
 
 def _is_as_loaded(loaded: Item | None, attribute: Attribute[Any], text: str) -> bool:
-    """Return whether the row was loaded with this JSON. Other programs may store more than JSON allows."""
+    """Return whether the row was loaded with this JSON, which may be more than JSON allows."""
     before = (loaded or {}).get(attribute.attr_name, {}).get(attribute.attr_type)
     return before is not None and text in (before, attribute.serialize(attribute.deserialize(before)))
 
@@ -356,7 +330,6 @@ def _has_decimal(value: object) -> bool:
 
 
 def reads_back(text: str, value: object) -> bool:
-    """Return whether every JSON parser reads the text back equal."""
     try:
         return not strict_json.is_too_deep(value, text) and bool(_JSON.decode(text) == value)
     except (ValueError, RecursionError):
@@ -364,7 +337,7 @@ def reads_back(text: str, value: object) -> bool:
 
 
 def _refuse_constant(constant: str) -> None:
-    raise ValueError(f"JSON has no {constant}")
+    raise ValueError(constant)
 
 
 _JSON = json.JSONDecoder(parse_constant=_refuse_constant)
@@ -395,7 +368,7 @@ def refuse_json(value: object, path: str, parents: tuple[int, ...] = ()) -> None
 
 
 def check_map(owner: str, name: str, attribute: MapAttribute[Any, Any], value: Mapping[Any, Any]) -> None:
-    """Refuse map entries that PynamoDB cannot store or would drop, because it takes them as keyword arguments."""
+    """Refuse map entries that PynamoDB would drop, because it takes them as keyword arguments."""
     known = attribute.get_attributes()
     for key in value:
         if not isinstance(key, str):
@@ -409,23 +382,22 @@ def check_map(owner: str, name: str, attribute: MapAttribute[Any, Any], value: M
         raise ValueNotStorableError(f"{owner}.{name} cannot be stored: {problem}", attribute=name)
 
 
-def rewritten(
+def rewrite_value(
     row: AttributeContainer, name: str, attribute: Attribute[Any], old: dict[str, Any]
 ) -> dict[str, Any] | None:
-    """Return the stored form that rewriting a value produces, as other programs may use another format."""
+    """Return the stored form of a rewrite_value value, as other programs may use another format."""
     if NULL in old:
         return None
     try:
         value, loaded = attribute.deserialize(attribute.get_value(old)), {attribute.attr_name: old}
-        return of_default(type(row), name, attribute, value, loaded=loaded, complete=False)
-    except Exception:  # noqa: BLE001 - it is unreadable, so any assigned value, even None, is a change
+        return serialize_value(type(row), name, attribute, value, loaded=loaded, complete=False)
+    except Exception:  # noqa: BLE001 - unreadable, so that any assigned value is a change
         return old
 
 
-def of_default(
+def serialize_value(
     model: type[AttributeContainer], name: str, attribute: Attribute[Any], value: object, **options: Any
 ) -> dict[str, Any] | None:
-    """Return a value's stored form without a row, with the options of `serialized`."""
     row = model.__new__(model)
     vars(row)["attribute_values"] = {}
     attribute.__set__(row, value)

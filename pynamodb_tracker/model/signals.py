@@ -18,11 +18,8 @@ if TYPE_CHECKING:
     from pynamodb_tracker.dynamodb.connection import Item
 
 T = TypeVar("T")
-
-MAX_BYTES = 1024
-"""The longest signal as JSON. Every write of the task is charged for it."""
-MAX_LABEL_BYTES = 256
-"""The longest sender name and event key. They are stored with the signal."""
+MAX_BYTES = 1024  # as JSON; every write of the task is charged for it
+MAX_LABEL_BYTES = 256  # of a sender name or an event key
 
 
 class SignalName(Generic[T]):
@@ -48,7 +45,7 @@ class ReceivedSignal(NamedTuple):
     token: str
     """The call that sent it recognizes its own write by this."""
     key: str | None
-    """The sender's key for the event, such as the id of a payment provider's event."""
+    """The sender's key for the event, such as a payment provider's event id."""
 
     def stored(self, text: str) -> Item:
         """Return the stored form, with the value as text."""
@@ -57,19 +54,13 @@ class ReceivedSignal(NamedTuple):
 
     @classmethod
     def read(cls, stored: Item) -> ReceivedSignal:
-        """Parse the stored form. Raises ValueError if it cannot be read."""
-        try:
-            texts = {name: value[STRING] for name, value in stored.items()}
-            time = clock.read(texts["time"])
-            if time is None:
-                raise ValueError(f"{texts['time']!r} is not a time")
-            return cls(json.loads(texts["value"]), texts.get("by"), time, texts["token"], texts.get("key"))
-        except KeyError as missing:
-            raise ValueError(f"it has no {missing}, or it is of another type") from missing
+        """Parse the stored form."""
+        texts = {name: value[STRING] for name, value in stored.items()}
+        value, time = json.loads(texts["value"]), clock.parse(texts["time"])
+        return cls(value, texts.get("by"), time, texts["token"], texts.get("key"))
 
 
 def check_signal(model: type, given: object) -> str:
-    """Return the stored name of a signal of this use case. Raises TypeError for anything else."""
     if not isinstance(given, SignalName) or not issubclass(model, given.model):
         raise TypeError(
             f"wait_for takes a signal that {model.__name__} declares, such as {model.__name__}.paid for "
@@ -79,7 +70,6 @@ def check_signal(model: type, given: object) -> str:
 
 
 def check_label(name: str, given: object) -> str | None:
-    """Return the name of a sender, an event or a round, or None. Raises ValueError above 256 bytes."""
     label = check_name(name, given)
     if label is not None and len(label.encode()) > MAX_LABEL_BYTES:
         raise ValueError(f"{name} has at most {MAX_LABEL_BYTES} bytes, not {len(label.encode()):,}")
@@ -87,29 +77,21 @@ def check_label(name: str, given: object) -> str | None:
 
 
 def value_text(value: object, name: str, task_id: str) -> str:
-    """Return a signal's value as JSON. Raises ValueNotStorableError if it would not read back equal."""
     described, advice = f"the signal {name} of {task_id!r}", "put it into an object store, and send its key"
     return bounded_json(value, name, described, MAX_BYTES, advice, task_id=task_id, attribute=name)
 
 
 def too_late(row: Any, name: str) -> TaskError:
-    """Return the error for a signal that will not be read, where a caller expects one."""
-    ended = row.cancelled is not None
-    why = "is not stored: the task was cancelled" if ended else "is late, and not stored: the task has done without it"
-    return TaskError(
-        f"{name} of {type(row).__name__} {row.task_id!r} {why}",
-        task_id=row.task_id,
-        task=row,
-    )
+    why = "the task was cancelled" if row.cancelled is not None else "it is late, and the task has done without it"
+    message = f"{name} of {type(row).__name__} {row.task_id!r} is not stored: {why}"
+    return TaskError(message, task_id=row.task_id, task=row)
 
 
-def encode_answers(signals: Mapping[str, ReceivedSignal]) -> Item:
-    """Return the stored map of signals by name."""
+def encode_signals(signals: Mapping[str, ReceivedSignal]) -> Item:
     return {name: {MAP: each.stored(strict_json.dumps(each.value))} for name, each in signals.items()}
 
 
-def decode_answers(stored: Item) -> dict[str, ReceivedSignal]:
-    """Return the signals by name. Raises ValueError if one cannot be read."""
+def decode_signals(stored: Item) -> dict[str, ReceivedSignal]:
     if wrong := [name for name, each in stored.items() if MAP not in each]:
         raise ValueError(f"{shown(wrong[0])} is not a map")
     return {name: ReceivedSignal.read(each[MAP]) for name, each in stored.items()}

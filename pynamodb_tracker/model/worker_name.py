@@ -1,4 +1,4 @@
-"""The name of the worker that claims a task: `host:pid:` and four random letters, or that of an invocation."""
+"""The name of the worker that claims a task."""
 
 from __future__ import annotations
 
@@ -6,22 +6,17 @@ import functools
 import os
 import socket
 import string
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 
-from pynamodb_tracker.dynamodb.around import around
+from pynamodb_tracker.dynamodb.around import set_variable
 from pynamodb_tracker.dynamodb.backoff import RANDOM
 from pynamodb_tracker.dynamodb.forking import in_forked_process
 
 
 @functools.cache
-def _host() -> str:
-    return socket.gethostname()
-
-
-@functools.cache
 def _life() -> str:
-    """Return random letters: the next life of a container has the same host name, and often the same process id."""
+    """Return random letters, because a container's next life has the same host name, and often the same process id."""
     return "".join(RANDOM.choices(string.ascii_lowercase + string.digits, k=4))
 
 
@@ -31,15 +26,10 @@ _name: ContextVar[str | None] = ContextVar("pynamodb_tracker_worker", default=No
 
 
 def this_worker() -> str:
-    """Return the name set by `working_as`, or else the one of this process."""
-    return _name.get() or f"{_host()}:{os.getpid()}:{_life()}"
+    """Return the name set by `working_as`, or else this process: `host:pid:` and four random letters."""
+    return _name.get() or f"{socket.gethostname()}:{os.getpid()}:{_life()}"
 
 
-@around
-def working_as(name: str | None) -> Iterator[None]:
+def working_as(name: str | None) -> AbstractContextManager[None]:
     """Use this name for claims in the block. None changes nothing."""
-    before = _name.set(name or _name.get())
-    try:
-        yield
-    finally:
-        _name.reset(before)
+    return set_variable(_name, name or _name.get())

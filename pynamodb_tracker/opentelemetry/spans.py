@@ -18,7 +18,7 @@ from opentelemetry.trace import Link, NonRecordingSpan, Span, SpanContext, SpanK
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from pynamodb_tracker.instrumentation import Hook, RunDetails
-from pynamodb_tracker.model.failure import cut, message_of, scrubbed, type_of
+from pynamodb_tracker.model.failure import cut, message_of, redact_text, type_of
 from pynamodb_tracker.opentelemetry import names
 
 _MAX_DESCRIPTION = 200
@@ -83,7 +83,8 @@ class Spans(Hook):
             if (error := error_of(run)) is not None:
                 span.set_attribute(names.ERROR_TYPE, type_of(error))
                 # record_exception would reveal secrets that `redact` removes.
-                span.set_status(StatusCode.ERROR, cut(scrubbed(message_of(error), run.task.redact), _MAX_DESCRIPTION))
+                said = redact_text(message_of(error), run.task.redact)
+                span.set_status(StatusCode.ERROR, cut(said, _MAX_DESCRIPTION))
         span.end(_nanoseconds(run.start_time + run.duration))
 
     def _find_relatives(self, run: RunDetails, origin: SpanContext | None) -> tuple[Context | None, SpanContext | None]:

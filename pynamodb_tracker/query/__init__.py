@@ -1,4 +1,4 @@
-"""The only package that reads the index. It finds candidates there, and reads their rows before returning them."""
+"""The only package that reads the index. It reads the rows of the entries before it returns them."""
 
 from pynamodb_tracker.query.due import DueTasks, given_up
 from pynamodb_tracker.query.full_scan import Count, counts, tasks, to_delete

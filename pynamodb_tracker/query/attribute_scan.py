@@ -1,4 +1,4 @@
-"""Finds tasks by the value of an indexed attribute, in any state."""
+"""Finds tasks by an attribute's value, in any state."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Place = tuple[str, str, str]
 
 
 class AttributeScan(Generic[T]):
-    """A scan for the tasks with one value, ordered by `create_time`. It keeps one page in memory."""
+    """The tasks with one value, by `create_time`. It keeps one page in memory."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class AttributeScan(Generic[T]):
         newest_first: bool = False,
         code: int | None = None,
     ) -> None:
-        """`index` contains the names of the index and its hash key. A use case's class finds only its own tasks."""
+        """`index` has the names of the index and its hash key. A use case's class finds only its own tasks."""
         self.model = model
         self.name, self.key = index
         self.value = value
@@ -48,12 +48,12 @@ class AttributeScan(Generic[T]):
         self.newest_first = newest_first
         self.code = code
         self.place: Place | None = None
-        """The last entry that was consumed. A scan starts after it and updates it."""
+        """The last consumed entry, after which a scan starts."""
         self._entries: Iterator[Item] = iter(())
         self._chunk = deque[tuple[Item, T | None]]()
 
     def rows(self, limit: int | None = None) -> Iterator[T]:
-        """Yield each task with the value once, as a whole."""
+        """Yield each task once, as a whole."""
         self._entries = self._read(limit)
         size = MOST_KEYS if limit is None or self.code is not None else min(limit, MOST_KEYS)
         found = 0
@@ -69,11 +69,11 @@ class AttributeScan(Generic[T]):
                         break
 
     def has_more(self) -> bool:
-        """Return whether the index has entries after the last yielded row."""
+        """Return whether the index has more entries."""
         return bool(self._chunk) or next(self._entries, None) is not None
 
     def has_place(self, place: Place) -> bool:
-        """Return whether the scan can start there. DynamoDB refuses a start outside the queried range."""
+        """Return whether the scan can start there, within the queried range."""
         since, until = self.window.since, self.window.until
         return (since is None or clock.stamp(since) <= place[0]) and (until is None or place[0] < clock.stamp(until))
 
@@ -87,7 +87,6 @@ class AttributeScan(Generic[T]):
         return with_data_of(pairs, with_data=True)
 
     def _is_as_indexed(self, row: T, entry: Item) -> bool:
-        """Return whether the row still matches its entry, is in the wanted state, and has not expired."""
         stored = row._row_state.stored
         moved = any(stored.get(name) != entry[name] for name in (self.key, "create_time"))
         is_in_state = self.code is None or stored.get("status") == {NUMBER: str(self.code)}

@@ -1,7 +1,4 @@
-"""Finds a step's due tasks: pending and failed ones that are due, and abandoned ones.
-
-A task that gave up an occurrence is not due: it waits at its first step until the next occurrence.
-"""
+"""Finds a step's due tasks, including abandoned ones, and tasks that gave up an occurrence."""
 
 from __future__ import annotations
 
@@ -26,10 +23,10 @@ T = TypeVar("T", bound=TaskRow)
 V = TypeVar("V")
 
 _LOCKS = 20
-"""About how many index entries of locks cost half a read unit."""
+"""How many index entries of locks cost about half a read unit."""
 
 _COMMANDS = ("ignored", "cancelled", "reopened", "unlocked")
-"""The types of entries that commands leave in `errors`."""
+"""The types of commands' entries in `errors`."""
 
 
 class LeftBehind(str):
@@ -38,19 +35,19 @@ class LeftBehind(str):
     __slots__ = ("is_last", "worker")
 
     worker: str
-    """The dead worker that has left it behind."""
+    """The dead worker."""
     is_last: bool
     """Whether only one attempt is left."""
 
     def __new__(cls, task_id: str, worker: str, *, is_last: bool) -> Self:
-        """Make the id of a task that this worker has left behind."""
+        """Make the id of an abandoned task."""
         left = super().__new__(cls, task_id)
         left.worker, left.is_last = worker, is_last
         return left
 
 
 class DueTasks(Generic[T]):
-    """A step's due tasks at one point in time, oldest first."""
+    """A step's due tasks at one time, oldest first."""
 
     def __init__(
         self,
@@ -70,11 +67,11 @@ class DueTasks(Generic[T]):
         self.now = now
         self.window = window
         self.only = only
-        """The codes to include. By default, the step's pending, failed and in_progress."""
+        """The codes to include, or none for the step's pending, failed and in_progress."""
         self.error_contains = error_contains
         """A text that `last_error` contains, in any case."""
         self.goes_on = goes_on
-        """Called before each entry, because finding a match may take long. When it returns False, the ids end."""
+        """Called before each entry, because finding a match may take long. The ids end when it returns False."""
         self.shards = shards
         self.max_attempts = max_attempts
         self._parts: dict[int, DueTasks[T]] = {}
@@ -82,7 +79,7 @@ class DueTasks(Generic[T]):
         self._abandoned_positions: list[Position] = []
 
     def rows(self, limit: int | None = None, *, with_data: bool = True) -> Iterator[T]:
-        """Yield each task once, as a whole, even if its state changes during the scan."""
+        """Yield each task once, even if its state changes during the scan."""
         most = None if self.error_contains else limit  # only a row shows whether it matches
         *urgent, others = [
             [scan.rows(most) for scan in self._waiting_scans(shards, with_data=with_data)] for shards in self._in_order
@@ -94,21 +91,18 @@ class DueTasks(Generic[T]):
 
     @property
     def _in_order(self) -> list[slice]:
-        """The shards of urgent tasks, and then all others."""
         lane = self.model.tracker.lane
         return [self.shards] if lane is None or self.shards != ALL else [slice(lane, None), slice(lane)]
 
     def ids(self, limit: int | None = None) -> Iterator[str]:
-        """Yield only ids, those of abandoned tasks first, each a `LeftBehind`, and then those of urgent ones.
+        """Yield only ids: first abandoned tasks, each as a `LeftBehind`, then urgent ones, then the others.
 
-        Pending and failed tasks come from the index, so they may have changed before a claim.
-
-        `limit` is roughly how many you need. Taking more costs more requests.
+        Pending and failed tasks come from the index, so they may have changed. `limit` is roughly how many you need.
         """
         most = None if self.error_contains else limit  # few may match
         waiting = chain.from_iterable(self._find_waiting_positions(shards, most) for shards in self._in_order)
         seen = SeenIds()
-        for _, task_id in chain(self._find_abandoned_positions(), waiting):  # somebody had begun them
+        for _, task_id in chain(self._find_abandoned_positions(), waiting):  # somebody has begun the abandoned ones
             if seen.is_new(task_id):
                 yield task_id
 
@@ -120,22 +114,21 @@ class DueTasks(Generic[T]):
     def ids_in(self, shard: int, limit: int | None = None) -> Iterator[str]:
         """Yield one shard's ids."""
         if shard not in self._parts:
-            part = self._parts[shard] = copy(self)  # keeps the rows of abandoned tasks for the next call
+            part = self._parts[shard] = copy(self)  # which keeps abandoned tasks for the next call
             part.shards, part._abandoned_rows, part._abandoned_positions = slice(shard, shard + 1), None, []  # noqa: SLF001
         return self._parts[shard].ids(limit)
 
     def first(self) -> dict[int, datetime]:
         """Return when the first task can start, now or later, by code. This reads one entry per shard.
 
-        The result lacks a code if all its tasks wait for others. Extended locks expire later than returned, because
-        the index does not contain extensions.
+        A code is missing if all its tasks wait for others. An extended lock expires later than returned.
         """
         found = {}
         for code in filter(self._is_wanted, (self.codes.pending, self.codes.failed, self.codes.in_progress)):
             entry = next(StateScan(self.model, code, self.window, shards=self.shards).entries(limit=1), None)
             if entry is None:
                 continue
-            due_time = clock.read(entry["due_time"]["S"]) or self.now  # treat an unreadable time as due
+            due_time = clock.read(entry["due_time"]["S"]) or self.now  # an unreadable time counts as due
             if due_time < clock.NEVER:
                 found[code] = due_time + (self.model.tracker.margin if code == self.codes.in_progress else timedelta(0))
         return found
@@ -143,8 +136,8 @@ class DueTasks(Generic[T]):
     def expired_locks(self, known: dict[str, datetime]) -> tuple[list[LeftBehind], datetime | None]:
         """Return the ids of abandoned tasks, and when the next task is abandoned unless its lock is extended.
 
-        Only the rows contain extensions of locks. `known` keeps when these expire, by task id, so that a row is not
-        read again before that.
+        Only the rows contain extended locks. `known` keeps when they expire, by task id, so that a row is only read
+        again after that.
         """
         margin = self.model.tracker.margin
         expired, next_end = self.now - margin, None
@@ -164,7 +157,7 @@ class DueTasks(Generic[T]):
             if row is None or row.status != self.codes.in_progress:
                 continue
             expire_time: datetime | None = readable(row).lock_expire_time
-            if expire_time is None or expire_time < expired:  # without one, the row is damaged: its claim says so
+            if expire_time is None or expire_time < expired:  # None: the row is damaged, as its claim will report
                 found.append(self._left_behind(row))
             else:
                 extended[task_id] = expire_time
@@ -190,11 +183,11 @@ class DueTasks(Generic[T]):
         )
         for row in self._take_while_going(scan.rows()):
             expire_time: datetime | None = readable(row).lock_expire_time
-            if expire_time is None or expire_time < expired:  # None: the row is damaged, which its claim will report
+            if expire_time is None or expire_time < expired:  # as above
                 yield row
 
     def _find_abandoned_positions(self) -> Iterator[Position]:
-        """Yield the positions of abandoned tasks. Each row is read once, even if this is called several times."""
+        """Yield the positions of abandoned tasks. Repeated calls do not read a row again."""
         yield from self._abandoned_positions
         if self._abandoned_rows is None:
             self._abandoned_rows = self._find_abandoned(with_data=False)
@@ -224,8 +217,7 @@ def _position_of(row: TaskRow) -> Position:
 def given_up(model: type[T], steps: Collection[str], window: Window, most: int) -> tuple[list[T], bool]:
     """Return the tasks that gave up an occurrence at one of these steps, and whether the search was complete.
 
-    It reads up to `most` index entries at the first step, and the rows if they have an error. A task is only found
-    until its next occurrence is due.
+    Such a task waits at its first step, where this reads up to `most` index entries.
     """
     keys = model.tracker.status_keys(model.tracker.steps[0].pending)
     searched = side_by_side(partial(_find_failed_ids, model, window, -(-most // len(keys))), keys)
@@ -257,7 +249,7 @@ def _find_failed_ids(model: type[TaskRow], window: Window, most: int, status_key
 
 
 def _find_given_up_step(row: TaskRow) -> str | None:
-    """Return the step at which the row gave up its last occurrence, or None if a command has moved it since."""
+    """Return the step that gave up the last occurrence, or None if a command has moved the task since."""
     first, failures = row.tracker.steps[0], failures_in_row(row)
     if (row.status, row.attempt) != (first.pending, 0) or not (row.repeat and row.last_error):
         return None

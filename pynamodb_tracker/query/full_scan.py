@@ -1,4 +1,4 @@
-"""Reads all tasks of a use case: their number per state, their ids, or the tasks themselves."""
+"""Reads all tasks of a use case, their ids, or their number per state."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pynamodb_tracker.query.state_scan import INDEX, kept_since
 T = TypeVar("T", bound=TaskRow)
 
 _SEGMENTS = 16
-"""Twice as many as are read at once, because keys spread over them by chance. An empty one costs half a read unit."""
+"""Twice as many as are read at once, because keys spread unevenly. An empty one costs half a read unit."""
 
 
 class Count(NamedTuple):
@@ -27,15 +27,15 @@ class Count(NamedTuple):
 
     tasks: int = 0
     waiting: int = 0
-    """How many become due only when other tasks end."""
+    """How many wait for other tasks."""
 
 
 def counts(model: type[TaskRow]) -> dict[int, Count]:
     """Count the tasks in the index by code, including codes that no step declares. This reads the whole index.
 
-    An index up to 1 MB takes one request. A larger one is read again in segments, a few at a time, because DynamoDB
-    cannot divide a scan that has begun. One segment has all entries with the same key, so only shards speed up reading
-    a large state: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Scan.html
+    Up to 1 MB takes one request. A larger index is read again in segments, a few at a time, because DynamoDB cannot
+    divide a scan that has begun. A segment has all entries of a key, so only shards speed up reading a large state:
+    https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Scan.html
     """
     scan = _IndexScan(model)
     found, end = scan.page(1, (0, None))
@@ -62,7 +62,7 @@ class _IndexScan:
         return tally
 
     def page(self, segments: int, at: tuple[int, Item | None]) -> tuple[Counter[tuple[int, bool]], Item | None]:
-        """Count one page. Also return the start of the segment's next page, or None."""
+        """Count one page, and return where the segment's next page starts, or None."""
         segment, start = at
         found = read_page(
             self.table,
@@ -88,10 +88,10 @@ _FOR_A_DELETE = ("task_id", "use_case_id", "status", "fence", "attempt", "lock",
 
 
 def to_delete(model: type[TaskRow], groups: list[str]) -> Iterator[tuple[str, Item | None]]:
-    """Yield each task id once, with the row's attributes that a delete needs. Strongly consistent.
+    """Yield each task id once, with the row's attributes for a delete. Strongly consistent.
 
-    This reads the whole table. The attributes are None if a task has several items, or only has overflow chunks after
-    an interrupted delete. The names of the use case's groups are added to `groups`.
+    This reads the whole table, and adds the names of groups to `groups`. A task with several items, or only overflow
+    chunks after an interrupted delete, has None as its attributes.
     """
     use_case, table = model.tracker.use_case, model.tracker.connection()
     own, of_group = TaskRow.use_case_id, group_range_key(use_case.name)
@@ -103,7 +103,7 @@ def to_delete(model: type[TaskRow], groups: list[str]) -> Iterator[tuple[str, It
         consistent_read=True,
     )
     items = (item for page in found for item in page["Items"])
-    for task_id, of_key in groupby(items, key=lambda item: item["task_id"]["S"]):  # a scan returns them in a row
+    for task_id, of_key in groupby(items, key=lambda item: item["task_id"]["S"]):  # they arrive together
         of_task = {item["use_case_id"]["S"]: item for item in of_key}
         if of_task.pop(of_group, None):
             groups.append(task_id)

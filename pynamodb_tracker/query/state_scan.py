@@ -1,4 +1,4 @@
-"""Scans one state: finds candidates in the index, reads their rows, and drops changed ones."""
+"""Scans one state: reads the rows of its index entries, and drops changed ones."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ ALL = slice(None)
 """All shards of a state."""
 
 _MOST_DATA = 4 * 1024 * 1024
-"""Bytes of off-row data in memory at a time, or a single task's if that is larger."""
+"""Bytes of off-row data in memory, unless a single task has more."""
 
 _ENTRIES_PER_UNIT = 10
-"""Entries for half a read unit, which is the minimum price. An entry takes 285 to 500 bytes."""
+"""Entries for half a read unit, the minimum price. An entry takes 285 to 500 bytes."""
 
 _MOST_ENTRIES = 10_000
-"""More than a request's maximum of 1 MB. DynamoDB refuses a limit beyond 32 bits."""
+"""More than the 1 MB of a request. DynamoDB refuses a limit beyond 32 bits."""
 
 PAGE = 500
 """Entries per request without a limit, about 150 KB."""
@@ -55,18 +55,18 @@ _RECENT = 4096
 class Window:
     """The time when a task entered its state: `since <= update_time < until`."""
 
-    __slots__ = ("since", "until")  # a dataclass or named tuple would take time at each cold start
+    __slots__ = ("since", "until")  # a dataclass would slow down cold starts
 
     def __init__(self, since: datetime | None = None, until: datetime | None = None) -> None:
         self.since = since
         self.until = until
 
     def after(self, not_before: datetime | None) -> Window:
-        """Return the part of this window that begins at `not_before`."""
+        """Return the part of this window from `not_before`."""
         return Window(max((time for time in (self.since, not_before) if time is not None), default=None), self.until)
 
     def on_update_time(self) -> Condition | None:
-        """Return the filter on `update_time` that makes the window exact."""
+        """Return the exact filter on `update_time`."""
         condition = None
         if self.since is not None:
             condition &= TaskRow.update_time >= self.since
@@ -75,10 +75,7 @@ class Window:
         return condition
 
     def key_condition(self, time: TimeAttribute, latest: datetime | None) -> Condition | None:
-        """Return a key condition that skips entries before the window or after `latest`.
-
-        `time` may be `due_time`, because `update_time` is never later.
-        """
+        """Return a key condition from the window to `latest`. `time` may be `due_time`, which is never earlier."""
         if self.since is not None and latest is not None:
             return time.between(self.since, max(self.since, latest))
         if self.since is not None:
@@ -87,7 +84,7 @@ class Window:
 
 
 class StateScan(Generic[T]):
-    """A scan for the tasks in one state, ordered by `due_time`. It keeps one page in memory."""
+    """The tasks in one state, by `due_time`. It keeps one page in memory."""
 
     def __init__(
         self,
@@ -101,11 +98,10 @@ class StateScan(Generic[T]):
         with_data: bool = True,
         shards: slice = ALL,
     ) -> None:
-        """Raise a TrackerError for a state without index entries."""
         if not model.tracker.is_indexed(code):
             raise TrackerError(
                 f"the index does not contain succeeded tasks of {model.__name__}, because of "
-                f"UseCase({model.tracker.use_case.name!r}, index_succeeded=False): read them by id, or all by scan"
+                f"UseCase({model.tracker.use_case.name!r}, index_succeeded=False): read them by id, or use scan"
             )
         self.model = model
         self.code = code
@@ -113,15 +109,15 @@ class StateScan(Generic[T]):
         self.latest_due_first = latest_due_first
         self.latest = latest
         self.after = after
-        """Only entries that are due later than this. It cannot be combined with the window."""
+        """Only entries that are due later than this, instead of the window."""
         self.with_data = with_data
         self.shards = shards
         self.positions: dict[str, Position] = {}
-        """The last consumed entry per index key. A scan starts after it and updates it."""
+        """The last consumed entry per index key, after which a scan starts."""
         self._entries: Iterator[Item] = iter(())
 
     def rows(self, limit: int | None = None) -> Iterator[T]:
-        """Yield each task in the state once, as a whole."""
+        """Yield each task once, as a whole."""
         self._entries = self.entries(limit)
         seen, wanted = SeenIds(), limit
         while chunk := list(islice(self._entries, min(MOST_KEYS, wanted or MOST_KEYS))):
@@ -139,23 +135,22 @@ class StateScan(Generic[T]):
         rows = hydration.rows(self.model, (entry["task_id"]["S"] for entry in chunk))
         found = ((entry, rows.get(entry["task_id"]["S"])) for entry in chunk)
         pairs = deque((each, row if row is not None and _is_as_indexed(row, each) else None) for each, row in found)
-        rows.clear()  # so that yielded rows can be freed
+        rows.clear()  # to free yielded rows
         return with_data_of(pairs, with_data=self.with_data)
 
     def has_more(self) -> bool:
-        """Return whether the index has entries after the last yielded row."""
+        """Return whether the index has more entries."""
         return next(self._entries, None) is not None
 
     def has_position(self, at: Position) -> bool:
-        """Return whether the scan can start there. DynamoDB refuses a start outside the queried range."""
+        """Return whether the scan can start there, within the queried range."""
         since, last = self.window.since, self._latest_due_time()
         return (since is None or clock.stamp(since) <= at[0]) and (last is None or at[0] <= clock.stamp(last))
 
     def entries(self, limit: int | None = None) -> Iterator[Item]:
         """Yield the index entries from all shards, merged.
 
-        The first pages are requested at the same time, later ones when they are needed. With a limit, the first request
-        to a shard asks for little more than its share.
+        The first pages are read at the same time. With a limit, they are little more than each shard's share.
         """
         keys = self.model.tracker.status_keys(self.code)[self.shards]
         first, later = _first_limit(limit, len(keys)), min(max(limit or PAGE, _ENTRIES_PER_UNIT), PAGE)
@@ -165,7 +160,7 @@ class StateScan(Generic[T]):
         yield from heapq.merge(*merged, key=position, reverse=self.latest_due_first)
 
     def peek(self, most: int) -> tuple[list[Item], bool]:
-        """Return parts of the first entries with one request per shard, and whether there are more."""
+        """Return the main values of the first entries, and whether there are more. One request per shard."""
         keys = [(key, None) for key in self.model.tracker.status_keys(self.code)]
         options: dict[str, Any] = {
             "window": self.window,
@@ -180,7 +175,7 @@ class StateScan(Generic[T]):
         return entries, len(found) > most or any(page.get("LastEvaluatedKey") for page in pages)
 
     def _pages(self, status_key: str, first: int, later: int) -> Iterator[list[Item]]:
-        """Yield a shard's pages as they are needed, at least one. They grow if the window drops entries."""
+        """Yield a shard's pages lazily, at least one. They grow if the window drops entries."""
         start, limit = None, first
         if (at := self.positions.get(status_key)) is not None:
             start = {"status_key": {"S": status_key}, "due_time": {"S": at[0]}, **self.model.tracker.key(at[1])}
@@ -195,10 +190,7 @@ class StateScan(Generic[T]):
             limit = later
 
     def count(self, most: int | None = None) -> int:
-        """Return the number of tasks in the index, at most `most`. Eventually consistent.
-
-        With `most`, it asks each shard for its share first, and for more only if that is not enough.
-        """
+        """Return the number of tasks in the index. With `most`, first ask each shard for its share of that."""
         window = self.window.after(kept_since(self.model, self.code))
         found = dropped = 0
         left = dict[str, Any].fromkeys(self.model.tracker.status_keys(self.code))
@@ -218,7 +210,7 @@ class StateScan(Generic[T]):
     def _page(
         self, shard: tuple[str, Item | None], window: Window, limit: int | None, **options: Any
     ) -> dict[str, Any]:
-        """Read up to `limit` entries with one request. `shard` is the index key, and where to start."""
+        """Read up to `limit` entries. `shard` is the index key, and where to start."""
         table, (status_key, start) = self.model.tracker.connection(), shard
         return read_page(
             table,
@@ -235,14 +227,14 @@ class StateScan(Generic[T]):
         )
 
     def _latest_due_time(self) -> datetime | None:
-        """Return the latest due time. A finished task's due time is when it finished, so `until` limits it."""
+        """Return the latest due time. A finished task's due time is its end, so `until` limits it."""
         if self.latest is None and self.model.tracker.ends_at(self.code):
             return self.window.until
         return self.latest
 
 
 def _first_limit(limit: int | None, shards: int) -> int:
-    """Return how many entries to request from each shard first, so that few shards need a second request."""
+    """Return how many entries to request from each shard first, so that few need a second request."""
     if limit is None or shards <= 1:
         return min(limit or PAGE, PAGE)
     mean = limit / shards
@@ -250,7 +242,7 @@ def _first_limit(limit: int | None, shards: int) -> int:
 
 
 class SeenIds:
-    """The ids that a scan has seen, in 8 bytes each. A set of text takes ten times as much, 12 MB for 100,000 ids.
+    """The ids that a scan has seen, in 8 bytes each. A set of text would take ten times as much.
 
     With a million ids, one scan in 30 million has two ids with the same digest. Each scan has its own hash key, so
     nobody can hide a task by choosing its id.
@@ -260,7 +252,7 @@ class SeenIds:
         self._key = os.urandom(16)
         self._recent: set[int] = set()
         self._sorted: list[array[int]] = []
-        """Each array is at least twice as long as the next one."""
+        """Each at least twice as long as the next one."""
 
     def is_new(self, task_id: str) -> bool:
         """Return whether the scan sees this id for the first time."""
@@ -287,20 +279,20 @@ def position(entry: Mapping[str, Any]) -> Position:
 
 
 def kept_since(model: type[TaskRow], code: int) -> datetime | None:
-    """Return the earliest time, in whole seconds, at which an unexpired task may have entered this final state."""
+    """Return the earliest second when an unexpired task may have entered this final state."""
     kept_for = model.tracker.kept_for(code)
     return None if kept_for is None else clock.now().replace(microsecond=0) + timedelta(seconds=1) - kept_for
 
 
 def _is_as_indexed(row: TaskRow, entry: Item) -> bool:
     stored = row._row_state.stored
-    # If entries lack an attribute, the index is not the declared one, and no row matches.
+    # If entries lack one of these, the index is not as declared, and no row matches.
     moved = any(stored.get(name) != (entry[name] if name in stored else None) for name in ("status", "due_time"))
     return not moved and not has_expired(row)
 
 
 def with_data_of(pairs: deque[tuple[Item, T | None]], *, with_data: bool) -> Iterator[tuple[Item, T | None]]:
-    """Yield each entry with its whole row, and remove it from `pairs`. This limits the data in memory."""
+    """Yield each entry with its row, and take it from `pairs` to limit the data in memory."""
     while pairs:
         group = _take_group(pairs)
         found = [row for _, row in group if row is not None]
@@ -317,7 +309,6 @@ def with_data_of(pairs: deque[tuple[Item, T | None]], *, with_data: bool) -> Ite
 
 
 def _take_group(pairs: deque[tuple[Item, T | None]]) -> list[tuple[Item, T | None]]:
-    """Take as many pairs as fit into memory with their data, at least one."""
     group: list[tuple[Item, T | None]] = []
     room = _MOST_DATA
     while pairs:

@@ -1,4 +1,4 @@
-"""A step that is bound to its use case: its states, and the operations on its tasks."""
+"""A step that is bound to its use case."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pynamodb_tracker.exceptions import TaskNotFoundError
 from pynamodb_tracker.execution.call import call, call_for_result
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.execution.run import Run
-from pynamodb_tracker.model.results import answer_in, fingerprint
+from pynamodb_tracker.model.results import fingerprint, load_result
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.step.commands import StepCommands
 from pynamodb_tracker.step.definition import States, StepDefinition
@@ -36,39 +36,38 @@ F = TypeVar("F")
 
 
 class BoundStep(StepCommands[T]):
-    """A step of a class of tasks: its states, and the operations on its tasks.
+    """A step, with its states and the operations on its tasks.
 
-    Methods that begin with `a` are awaited: they do the same as those without it, and send their requests in threads.
+    Methods that begin with `a` are awaited.
     """
 
     def __init__(self, definition: StepDefinition[T]) -> None:
         super().__init__(definition)
         self.name = definition.declared.name
-        """The name in the class body, which is not stored."""
+        """Its name in the class body."""
         self.number = definition.declared.number
         """The stored number."""
         self.max_attempts = definition.declared.max_attempts
-        """How many attempts a task has before it is ignored."""
+        """How many attempts a task has."""
         self.lock_for = definition.declared.lock_for
         """How long a claim locks a task by default."""
         self.function: StepFunction[T] | None = None
-        """The function that `does` has bound. A test may replace it by a stub."""
+        """The function that `does` has bound. A test may replace it."""
         states, codes = definition.states, definition.codes
         self.pending: Final[State[T]] = states[codes.pending]
-        """Waits for an attempt."""
+        """Waiting for an attempt."""
         self.in_progress: Final[State[T]] = states[codes.in_progress]
-        """A worker holds the lock, or died with it."""
+        """Locked by a worker, which may have died."""
         self.failed: Final[State[T]] = states[codes.failed]
-        """The last attempt failed, and attempts are left."""
+        """Its last attempt failed, and attempts are left."""
         self.ignored: Final[State[T]] = states[codes.ignored]
-        """Given up: waits for a person."""
+        """Waiting for a person."""
         self.succeeded: Final[State[T]] = states[codes.succeeded]
-        """Done: pending of the next step, or the end."""
+        """Pending at the next step, or at the end."""
 
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> NoReturn:
-            """Suggest a name, and list the states."""
             hint = "" if name.startswith("_") else arguments.did_you_mean(name, dir(self))
             states = "its states are pending, in_progress, failed, ignored and succeeded"
             raise AttributeError(f"{vars(self).get('name')} has no {name!r}; {states}{hint}", name=name, obj=self)
@@ -92,10 +91,9 @@ class BoundStep(StepCommands[T]):
     def does(self, function: Any = None) -> Any:
         """Bind a function of the context to this step, as a decorator, and return it unchanged.
 
-        `run`, `run_all`, workers, Lambda handlers and the command line use it if they are given no function. An async
-        function takes an AsyncContext: `run` and `run_all` refuse it, while `arun`, `arun_all` and AsyncWorker take no
-        other. A class that inherits the step does not inherit its function. A second function raises DefinitionError,
-        unless a reload or a notebook has defined the same one again.
+        `run`, `run_all`, workers, handlers and the command line call it by default. An async function takes an
+        AsyncContext, and is for `arun`, `arun_all` and AsyncWorker. Derived classes do not inherit it. A different
+        second function raises DefinitionError.
 
         Examples:
             >>> @Order.confirm_payment.does
@@ -105,20 +103,11 @@ class BoundStep(StepCommands[T]):
         bind(self, function)
         return function
 
-    # Written out, not as Unpack[StartOptions]: editors show these parameters while a call is typed.
+    # The second form has no Unpack[StartOptions], because editors show its parameters while you type a call.
 
     @overload
     def start(
-        self,
-        task_id: str,
-        *,
-        lock_for: timedelta | None = None,
-        detailed_error: bool = True,
-        skip_error: Literal[True],
-        also_from: States = (),
-        heartbeat: bool = False,
-        must_match: object = None,
-        ignore_concurrency_limit: bool = False,
+        self, task_id: str, *, skip_error: Literal[True], **options: Unpack[StartOptions]
     ) -> AbstractContextManager[ExecutionContext[T], bool]: ...
 
     @overload
@@ -149,29 +138,26 @@ class BoundStep(StepCommands[T]):
     ) -> AbstractContextManager[ExecutionContext[T], bool | None]:
         """Return a context manager that locks the task, runs the block, records how it ended, and unlocks.
 
-        Exceptions of the block propagate unchanged. LockLostError is raised when the row shows that another worker has
-        taken over. A value that cannot be stored raises ValueNotStorableError, and the attempt fails. If responses take
-        longer than `lock_for`, so that the lock keeps expiring before the block begins, the attempt is released with a
-        TaskNotStartableError.
+        Exceptions of the block propagate unchanged. The end of the block raises LockLostError if another worker has
+        taken over, and ValueNotStorableError if a value cannot be stored.
 
         Args:
-            task_id: The id of the task.
+            task_id: The task id.
             lock_for: How long the lock lasts, by default the step's `lock_for`.
-            detailed_error: Find out with one more request why a task cannot start. With False, it raises a plain
-                TaskNotStartableError.
-            skip_error: Suppress an exception of the block once it is recorded.
+            detailed_error: Send a second request to find out why a task cannot start.
+            skip_error: Suppress the block's exception once it is recorded.
             also_from: More states from which the task may start.
-            heartbeat: A thread extends the lock while the block runs, whenever a third of it has passed. Each extension
-                is one request, and 1 write unit per started KB of the row.
-            must_match: A JSON value, such as the payload. The first claim stores its fingerprint. A start with a
-                different one raises PayloadMismatchError in any state of the task, until a `reopen`.
-            ignore_concurrency_limit: Run the task even if all slots of the step's limit are taken, for a person who
-                wants that. The run takes no slot.
+            heartbeat: Extend the lock in a thread whenever a third of it has passed, for 1 write unit per started KB of
+                the row.
+            must_match: A JSON value, such as the payload. After the first claim, a different value raises
+                PayloadMismatchError, until a `reopen`.
+            ignore_concurrency_limit: Run the task without a slot in the step's limit.
 
         Raises:
-            TaskNotStartableError: As a subclass: TaskNotFoundError, TaskNotReadyError, TaskLockedError,
-                TaskAlreadySucceededError, TaskIgnoredError, TaskCancelledError or ConcurrencyLimitReachedError.
-            NestedConcurrencyLimitError: The step has a limit, and the block around this has a slot of one.
+            TaskNotStartableError: One of TaskNotFoundError, TaskNotReadyError, TaskLockedError,
+                TaskAlreadySucceededError, TaskIgnoredError, TaskCancelledError and ConcurrencyLimitReachedError, or a
+                plain one if the lock keeps expiring before the block, or without `detailed_error`.
+            NestedConcurrencyLimitError: This step has a limit, and the block around this call has a slot.
 
         Examples:
             >>> with Order.ship.start("o-2") as ctx:
@@ -201,7 +187,7 @@ class BoundStep(StepCommands[T]):
             payload=None if must_match is None else fingerprint(must_match),
         )
         if of.declared.concurrency_limit is not None and not ignore_concurrency_limit:
-            run.limited = of
+            run.find_slots = of.slots
         return run
 
     @overload
@@ -223,19 +209,25 @@ class BoundStep(StepCommands[T]):
         ignore_concurrency_limit: bool = False,
         store_result: bool = False,
     ) -> R | object:
-        """Start the task, call the function with the context, and return its result. Other options are as in `start`.
+        """Start the task, call the function with the context, and return its result.
 
-        The attempt fails with a TypeError if the result is an awaitable or a
-        generator, because its work is not done then.
+        If it returns an awaitable or a generator, its work is not done, and the attempt fails with a TypeError.
 
         Args:
-            function: A function of the context, by default the one that `does` has bound. It must not differ from that.
-            store_result: Store the result with the success, as `ctx.store_result` does. A repeated call raises
-                TaskAlreadySucceededError, and `result` returns the result for the `task` of that error.
+            task_id: The id of the task.
+            function: The function to call with the context, by default the bound one.
+            lock_for: As in `start`.
+            detailed_error: As in `start`.
+            also_from: As in `start`.
+            heartbeat: As in `start`.
+            must_match: As in `start`.
+            ignore_concurrency_limit: As in `start`.
+            store_result: Store the result, as `ctx.store_result` does. A repeated call raises
+                TaskAlreadySucceededError, and `result` reads it from that error's `task`.
 
         Raises:
-            TypeError: No function is given, and none is bound.
-            ValueError: The given function differs from the bound one.
+            TypeError: No function is given or bound.
+            ValueError: The given function is not the bound one.
 
         Examples:
             >>> Order.ship.run("o-2")
@@ -271,10 +263,9 @@ class BoundStep(StepCommands[T]):
     ) -> AbstractAsyncContextManager[AsyncContext[T], bool | None]:
         """Return an async context manager that runs the task on an event loop, with the options of `start`.
 
-        If the block is cancelled from outside, the attempt is released and does not count, as after Ctrl-C. A timeout
-        within the block, and a CancelledError of the block itself, are failures. A running request is never abandoned:
-        the cancellation takes effect when it ends. Off-row data and failures are read with the claim. A `heartbeat` is
-        an asyncio task, which does not run while the loop hangs.
+        If the block is cancelled from outside, the attempt is released and does not count. A timeout in the block, or a
+        CancelledError that it raises itself, is a failure. A cancellation takes effect once a running request has
+        ended. Off-row data and failures are read with the claim. A `heartbeat` stops while the loop hangs.
         """
         from pynamodb_tracker.aio.run import AsyncRun  # noqa: PLC0415 - few programs have an event loop
 
@@ -302,11 +293,7 @@ class BoundStep(StepCommands[T]):
         ignore_concurrency_limit: bool = False,
         store_result: bool = False,
     ) -> R | object:
-        """Start the task as `astart` does, await the function of the context, and return its result.
-
-        The options are as in `run`. The default function is the async one that `does` has bound. A function that is not
-        async raises a TypeError.
-        """
+        """Start the task as `astart` does, await the function, and return its result. The options are as in `run`."""
         from pynamodb_tracker.aio.context import call, call_for_result  # noqa: PLC0415 - few programs have an event loop
 
         arguments.check_flags(store_result=store_result)
@@ -335,14 +322,14 @@ class BoundStep(StepCommands[T]):
     ) -> Iterator[T]:
         """Return the tasks to run now, oldest first: due pending and failed ones, and abandoned ones.
 
-        This reads and merges all shards, for people and reports. To run tasks, use `run_all`.
+        This is for people and reports. To run tasks, use `run_all`.
 
         Args:
             since: Only tasks that came into their state at this time or later.
             until: Only tasks that came into their state before this time.
             limit: At most so many tasks.
-            only: Some of the states `pending`, `failed` and `in_progress` of this step.
-            error_contains: Only tasks whose last error, on one line, contains this text, ignoring case.
+            only: Some of this step's states `pending`, `failed` and `in_progress`.
+            error_contains: Only tasks with this text in their `last_error`, in any case.
             with_data: False leaves `data` out, as in a query.
 
         Examples:
@@ -354,11 +341,9 @@ class BoundStep(StepCommands[T]):
         return due.rows(limit, with_data=with_data)
 
     def next_due(self) -> dict[State[T], datetime]:
-        """Return when the first task can start in each of the states pending, failed and in_progress that has tasks.
+        """Return when the first task can start, now or later, per state: pending, failed and in_progress.
 
-        That time may have passed. It leaves out tasks that wait for others. A task in progress can be taken over when
-        its claimed lock has expired, or later if the lock was extended. It reads the index with one request per state
-        and shard, at the same time.
+        This leaves out tasks that wait for others, and extensions of locks. One request per state and shard.
 
         Examples:
             >>> first = min(Order.ship.next_due().values(), default=None)
@@ -375,7 +360,14 @@ class BoundStep(StepCommands[T]):
         only: States = (),
         error_contains: str | None = None,
     ) -> Iterator[str]:
-        """Return the ids of `due` from the index. About 20 take half a read unit. Some may have changed since.
+        """Return the ids of `due` from the index, where about 20 cost half a read unit. Some may have changed since.
+
+        Args:
+            since: Only tasks that came into their state at this time or later.
+            until: Only tasks that came into their state before this time.
+            limit: At most so many tasks.
+            only: As in `due`.
+            error_contains: As in `due`.
 
         Examples:
             >>> assert list(Order.ship.due_ids()) == ["o-2"]
@@ -418,21 +410,23 @@ class BoundStep(StepCommands[T]):
         progress: Callable[[Report], object] | None = None,
         heartbeat: bool = False,
     ) -> Report:
-        """Run the function on each task of `due`, once, and return a report. Options to select tasks are as in `due`.
+        """Run the function on each task of `due`, once, and return a report.
 
-        Exceptions of the function are recorded with their task and do not propagate. Tasks that become due at this step
-        through these runs, such as the next one of a group, run in the same call, unless they were created after it
-        began or an argument selects tasks. After Ctrl-C no more tasks start, and KeyboardInterrupt propagates when the
-        running ones have ended. The oldest task is first. Several shards take turns. Competing workers spread over the
-        shards and the oldest tasks in them.
+        The oldest task is first, and shards take turns. The function's exceptions are recorded, but do not propagate.
+        Without a selection, older tasks that become due through these runs, such as the next one of a group, also run.
+        After Ctrl-C, no more tasks start, and KeyboardInterrupt propagates when the running ones have ended.
 
         Args:
             function: As in `run`.
             threads: How many tasks run at a time.
-            limit: How many tasks start at most.
-            rate: How many tasks start per second at most.
+            since: Only tasks that came into their state at this time or later.
+            until: Only tasks that came into their state before this time.
+            limit: At most so many tasks start.
+            only: As in `due`.
+            error_contains: As in `due`.
+            rate: At most so many tasks start per second.
             progress: Called with the report after each task, one call at a time.
-            heartbeat: As in `start`: one thread per running task.
+            heartbeat: As in `start`, with one thread per running task.
 
         Examples:
             >>> assert Order.ship.run_all(threads=8).succeeded == ["o-2"]
@@ -473,8 +467,8 @@ class BoundStep(StepCommands[T]):
     ) -> Report:
         """Run the async function on each task of `due`, once, and return a report. The options are as in `run_all`.
 
-        At most `concurrency` tasks run at a time, each as an asyncio task. They share requests, as threads do. If this
-        is cancelled, the running tasks are released, and no new ones start. `progress` is called on the event loop.
+        At most `concurrency` tasks run at a time, as asyncio tasks that share requests. If this is cancelled, they are
+        released, and no new ones start. `progress` is called on the event loop.
         """
         from pynamodb_tracker.aio.context import call  # noqa: PLC0415 - few programs have an event loop
         from pynamodb_tracker.work.batch import Batch  # noqa: PLC0415 - as above
@@ -501,7 +495,6 @@ class BoundStep(StepCommands[T]):
 
     @staticmethod
     def _check_batch(*, limit: object, rate: float | None, progress: object, **flags: object) -> float | None:
-        """Check the options of a batch, and return the rate."""
         arguments.check_limit("limit", limit)
         arguments.check_flags(**flags)
         if not (progress is None or callable(progress)) or arguments.is_async(progress):
@@ -509,10 +502,10 @@ class BoundStep(StepCommands[T]):
         return arguments.check_rate("rate", rate)
 
     def result(self, task: T | str) -> Any:
-        """Return the stored result of the step's last success, or None if it has none.
+        """Return the step's stored result. None if it has none, has not succeeded, or runs again.
 
-        It is also None until the step succeeds, or while it runs again. An id costs one consistent read, and raises
-        TaskNotFoundError if there is no such task. TrackerError if another program has damaged the result.
+        An id takes one consistent read, and raises TaskNotFoundError if there is no such task. A damaged result raises
+        TrackerError.
 
         Examples:
             >>> with Order.ship.start("o-2") as ctx:
@@ -527,7 +520,7 @@ class BoundStep(StepCommands[T]):
             raise TaskNotFoundError(f"there is no {self.model.__name__} {task!r}", task_id=str(task))
         codes = self._definition.codes
         is_done = row.status >= codes.done_from and self.number not in (row.skipped_steps or ())
-        return answer_in(row, self.number) if is_done else None
+        return load_result(row, self.number) if is_done else None
 
     aresult = awaited(result)
     adue = ahead(due)
@@ -535,7 +528,6 @@ class BoundStep(StepCommands[T]):
     anext_due = awaited(next_due)
 
     def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
-        """Pickle a reference: another process finds its own step by the class and the name."""
         return getattr, (self.model, self.name)
 
     def __str__(self) -> str:
@@ -546,7 +538,7 @@ class BoundStep(StepCommands[T]):
 
 
 def bound_functions(given: Sequence[object], choose: Callable[[BoundStep[Any], None], F]) -> dict[BoundStep[Any], F]:
-    """Return what `choose` returns for these steps, and for the steps of these use cases that have a function."""
+    """Choose a function for each of these steps, and for these use cases' steps that have a bound one."""
     if not given:
         raise TypeError("no use case is given: write [Order]")
     functions: dict[BoundStep[Any], F] = {}
@@ -560,5 +552,5 @@ def bound_functions(given: Sequence[object], choose: Callable[[BoundStep[Any], N
                 raise TypeError(f"no step of {each.__name__} has a function: bind one with @{step}.does")
             functions.update((step, choose(step, None)) for step in steps)
         else:
-            raise TypeError(f"{arguments.shown(each)} is no use case, and no step of one: write Order, or Order.ship")
+            raise TypeError(f"{arguments.shown(each)} is not a use case or a step of one: write Order, or Order.ship")
     return functions

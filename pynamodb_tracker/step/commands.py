@@ -1,4 +1,4 @@
-"""Commands for people: reopen, ignore and unlock one task or many tasks of a step, and pause the step."""
+"""Commands for people: reopen, ignore and unlock tasks of a step, and pause the step."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ T = TypeVar("T", bound=TaskRow)
 
 @arguments.named_as("BoundStep")
 class StepCommands(Generic[T]):
-    """Commands on the tasks of a step, which are refused while a worker holds the task, and on the step."""
+    """Commands on a step and its tasks. Most are refused while a worker holds the task."""
 
     def __init__(self, definition: StepDefinition[T]) -> None:
         self._definition = definition
@@ -37,22 +37,18 @@ class StepCommands(Generic[T]):
         clear_checkpoints: bool = False,
         urgent: bool = False,
     ) -> T:
-        """Give a failed or ignored task a fresh set of attempts, and return it. A pending one can only get urgent.
-
-        After it was started with `must_match`, its next start may have another payload.
+        """Give a failed or ignored task a fresh set of attempts, and return it. A pending one can only become urgent.
 
         Args:
-            task_id: The id of the task.
-            by: Who does it, such as a person's name. It is kept in an entry of the task's `errors`.
-            due_time: When it is due, unless it waits for others or repeats. By default, that is now. In a group, it may
-                have to wait for its turn, too.
-            clear_checkpoints: Let its next run repeat the parts whose results `ctx.checkpoint` has stored.
-            urgent: Whether it gets urgent, as in `create`. An urgent task stays so.
+            task_id: The task id.
+            by: Who does it, for the task's `errors`.
+            due_time: When it is due, by default now, unless it repeats, or waits for others or its turn.
+            clear_checkpoints: Repeat the parts that `ctx.checkpoint` has stored.
+            urgent: Make it urgent, as in `create`.
 
         Raises:
-            TaskNotStartableError: The task is in another state: TaskLockedError, TaskAlreadySucceededError or
+            TaskNotStartableError: One of TaskNotFoundError, TaskLockedError, TaskAlreadySucceededError and
                 TaskNotReadyError.
-            TaskNotFoundError: There is no such task.
 
         Examples:
             >>> Order.ship.reopen("o-2", by="ada")
@@ -77,19 +73,16 @@ class StepCommands(Generic[T]):
         This takes two requests, and 3 write units for a row of up to 1 KB.
 
         Args:
-            task_id: The id of the task.
+            task_id: The task id.
             reason: Why, for its `errors`.
-            by: Who does it, such as a person's name, kept with the reason. By default, that is the worker name of this
-                process.
-            even_running: Also ignore a task that a worker holds. Its block is not stopped, but its `ctx.lock_lost`
-                becomes true at the next heartbeat, and its writes and its end raise LockLostError with the reason.
-            even_in_group: Needed in addition for a running task of a group, because the next task starts while the
-                block may still run.
+            by: Who does it, such as a person's name, by default this process's worker name.
+            even_running: Also ignore a task that a worker holds. Its block is not stopped, but its later writes and its
+                end raise LockLostError with the reason.
+            even_in_group: Also needed for a running task of a group, where the next task then starts.
 
         Raises:
-            TaskNotStartableError: The task is in another state: TaskLockedError, TaskAlreadySucceededError or
+            TaskNotStartableError: One of TaskNotFoundError, TaskLockedError, TaskAlreadySucceededError and
                 TaskNotReadyError.
-            TaskNotFoundError: There is no such task.
 
         Examples:
             >>> Order.ship.ignore("o-2", reason="cancelled by phone", by="ada")
@@ -112,20 +105,19 @@ class StepCommands(Generic[T]):
         clear_checkpoints: bool = False,
         urgent: bool = False,
     ) -> Report:
-        """Reopen these tasks, each once and on its own, and return a report. Tasks of a group keep their order.
+        """Reopen these tasks one by one, and return a report. Tasks of a group keep their order.
 
-        The report lists tasks that are pending now, or were before, as succeeded. Refused tasks have the error that
-        `reopen` raises. None of them stops the others. After Ctrl-C no more tasks change, and KeyboardInterrupt
-        propagates when the running requests have ended.
+        Tasks that are pending now count as succeeded. Refused ones have their error, and do not stop the others. After
+        Ctrl-C, no more tasks change, and KeyboardInterrupt propagates when the running requests have ended.
 
         Args:
-            task_ids: The ids, read lazily: a generator of any length is fine.
-            by: Who does it, as in `reopen`.
-            due_times: The `due_time` of each task. It may be endless. The report counts tasks that are due at once as
+            task_ids: The ids, read lazily.
+            by: As in `reopen`.
+            due_times: Each task's `due_time`, which may be endless. The report counts tasks that are due at once as
                 `due_now`.
             threads: They share requests, each of which reopens up to 25 tasks.
             clear_checkpoints: As in `reopen`.
-            urgent: As in `reopen`. Without it, each urgent task takes two more requests.
+            urgent: As in `reopen`.
 
         Examples:
             >>> report = Order.ship.reopen_many(order.task_id for order in Order.ship.ignored.query())
@@ -149,7 +141,7 @@ class StepCommands(Generic[T]):
             return "succeeded"
 
         of, at_once = self._definition, list[str]()
-        ended = list[tuple[T, datetime | None]]()  # they enter their groups again, once it is known which ones do
+        ended = list[tuple[T, datetime | None]]()  # these have to enter their groups again, in order
         given = repeat(None) if due_times is None else _one_for_each(due_times)
         tasks = ((task_id, (due, None)) for task_id, due in zip(each_once(ids), given, strict=False))
         report = report_of_each(tasks, reopen_one, threads)
@@ -162,16 +154,12 @@ class StepCommands(Generic[T]):
 
     @arguments.written_as('{0.model.__name__}.{0}.ignore_many(["o-1"], reason="no such street")')
     def ignore_many(self, task_ids: Iterable[str], *, reason: str, by: str | None = None, threads: int = 25) -> Report:
-        """Ignore these tasks, each once and on its own, and return a report.
-
-        The report lists tasks that are ignored now, or were before, as ignored. Refused tasks have the error that
-        `ignore` raises. None of them stops the others. The step's `when_ignored` is called on these threads. Ctrl-C
-        ends it as in `reopen_many`.
+        """Ignore these tasks one by one, and return a report, as `reopen_many` does. Its threads call `when_ignored`.
 
         Args:
-            task_ids: The ids, read lazily. 100 rows are read together.
-            reason: Why, for the `errors` of each task.
-            by: Who does it, as in `ignore`.
+            task_ids: The ids, read lazily, 100 rows at a time.
+            reason: As in `ignore`.
+            by: As in `ignore`.
             threads: They share requests.
 
         Examples:
@@ -198,23 +186,22 @@ class StepCommands(Generic[T]):
         worker: str | None = None,
         by: str | None = None,
     ) -> T:
-        """Unlock a task whose worker is known to be dead, and return it. A pending or failed task does not change.
+        """Unlock a task after its worker has died, and return it. A pending or failed task does not change.
 
-        It is pending at once. The attempt counts: after the last one, the next start makes the task ignored. If the
-        worker is alive after all, its writes raise LockLostError from then on, and effects outside of the table may
-        happen twice.
+        It becomes pending, and the attempt counts. If the worker is still alive, its later writes raise LockLostError,
+        but effects outside of the table may happen twice.
 
         Args:
-            task_id: The id of the task.
+            task_id: The task id.
             reason: Why, for its `errors`.
-            fencing_token: Unlock only this claim: `ctx.fencing_token` of the run, or `task.lock` as it was read.
-            worker: Unlock only a claim of this process: `task.worker` as it was read. Without this and without
-                `fencing_token`, the lock must have expired.
-            by: Who does it, as in `ignore`.
+            fencing_token: Unlock only this claim: the run's `ctx.fencing_token`, or `task.lock` as you read it.
+            worker: Unlock only a claim of this process: `task.worker` as you read it. Without this and `fencing_token`,
+                the lock must have expired.
+            by: As in `ignore`.
 
         Raises:
             TaskLockedError: Another claim or worker holds the task, or its lock is valid and neither was named.
-            TaskNotFoundError: There is no such task. In other states: TaskAlreadySucceededError, TaskIgnoredError or
+            TaskNotStartableError: One of TaskNotFoundError, TaskAlreadySucceededError, TaskIgnoredError and
                 TaskNotReadyError.
 
         Examples:
@@ -231,13 +218,12 @@ class StepCommands(Generic[T]):
     def pause(self, *, until: datetime | timedelta | None, reason: str, by: str | None = None) -> Pause:
         """Pause this step for everybody, and return the current pause: the later `until` wins.
 
-        Within 5 seconds, workers, `run_all` and `retry_handler` start no more of its tasks, and with
-        `UseCase(..., pausable=True)` `handles` does not, either. Running ones continue, and `start` and `run` of one
-        task ignore the pause. A handler acknowledges a message of a standard queue, so let a worker or a schedule run
-        this step as well. This takes one request of one write unit, or two if the existing pause is longer.
+        Within 5 seconds, workers, `run_all` and `retry_handler` start no more of its tasks. With
+        `UseCase(..., pausable=True)`, `handles` does not, either: it acknowledges a message of a standard queue, so let
+        a worker or a schedule run the task later. Running tasks continue, and `start` and `run` ignore the pause.
 
         Args:
-            until: When it ends, or how long from now. None lasts until `resume`.
+            until: When it ends, or how long from now. None means until `resume`.
             reason: Why.
             by: Who does it.
 
@@ -257,7 +243,7 @@ class StepCommands(Generic[T]):
         return item.pause(self.model, self._definition.codes.pending, end, reason, by)
 
     def resume(self, *, by: str | None = None) -> None:
-        """End a pause of this step, if there is one. Its tasks start again within 5 seconds. One request.
+        """End a pause of this step, if there is one. Its tasks start again within 5 seconds.
 
         Examples:
             >>> Order.ship.resume(by="ada")
@@ -274,10 +260,9 @@ class StepCommands(Generic[T]):
     areopen_many = awaited(reopen_many)
     """A thread reads `task_ids`. Once cancelled, no more tasks change. CancelledError follows the last request."""
     aignore_many = awaited(ignore_many)
-    """As `areopen_many`."""
 
 
 def _one_for_each(due_times: Iterable[datetime]) -> Iterator[datetime | None]:
-    """Yield the times. ValueError if there are not enough of them, so that no task is left out."""
+    """Yield the times. Raise ValueError if there are too few, so that no task is left out."""
     yield from due_times
-    raise ValueError("due_times has fewer times than task_ids has ids: give each task one; they may be endless")
+    raise ValueError("due_times has fewer times than task_ids has ids: give each task one")

@@ -1,4 +1,4 @@
-"""A step in a class body. The class replaces it by a bound step."""
+"""A step in a class body, which the class replaces by a bound step."""
 
 from __future__ import annotations
 
@@ -19,34 +19,32 @@ T = TypeVar("T", bound=TaskRow)
 
 
 class Step:
-    """A step of a use case. Steps run in the order of their numbers: the success of one makes the next one pending.
+    """A step of a use case. Steps run in the order of their numbers: a success makes the next one pending.
 
     Args:
-        number: The stored number, from 1 to 990, at least 5 away from the others. Number steps 100, 200, 300, which
-            leaves room for later ones. Never renumber a step while tasks are stored with its number.
-        max_attempts: How many attempts a task has. Attempts whose worker died count, too. After the last one, the task
-            is ignored.
-        lock_for: How long a worker may hold a task, and so how long the task stays locked if that worker dies.
-        retry_delay: The pause after a failure, or a function that returns it for the number of the attempt. A start by
-            id ignores a pause below the clock margin (2 seconds). Workers and batches keep to it. If the function
-            raises, or returns something else, the pause is 1 to 2 seconds after the first failure, and doubles with
-            each attempt, up to an hour.
+        number: The stored number, from 1 to 990, at least 5 away from the others, such as 100, 200, 300. Never renumber
+            a step while tasks are stored with its number.
+        max_attempts: How many attempts a task has before it is ignored, including attempts that ended with their
+            worker.
+        lock_for: How long a worker may hold a task, and so how long it stays locked if the worker dies.
+        retry_delay: The pause after a failure, or a function that returns it for the attempt's number. A start by id
+            ignores a pause below the clock margin (2 seconds). If the function raises, or returns something else, the
+            pause doubles with each attempt, from 1 to 2 seconds up to an hour.
         give_up_on: Exceptions that make the task ignored at once.
-        give_up_after: The first failure that comes this long after the first one of all is the last one.
+        give_up_after: A failure this long after the first one is the last one.
         also_from: More states from which the step may start.
-        when_ignored: A function of (task, create), called when a task is recorded as ignored: by its last failure, by a
-            claim that finds no attempt left, or by a person. Tasks that it creates by `create(Alert, task_id, ...)`,
-            with the arguments of `ctx.create`, are created in the same transaction. It may be called more than once, so
-            it must have no other effects. If it raises, or an id is taken by another task, that is logged, and the task
-            is ignored without it.
-        branch: No success leads to a branch step by itself. A run chooses it by `ctx.go_to`, and its success is the end
-            of the task. Branch steps have the highest numbers.
-        on_cancel: `cancel` moves tasks to this branch step, which leads them to their end as cancelled. A use case has
-            at most one.
-        concurrency_limit: At most as many tasks run at the same time, in all programs, as it has slots.
+        when_ignored: A function of (task, create), called whenever a task becomes ignored. It creates tasks in the same
+            transaction by `create(Alert, task_id, ...)`, with the arguments of `ctx.create`. It may be called more than
+            once, so it must have no other effects. If it raises, or an id is taken, that is logged, and the task is
+            ignored without it.
+        branch: Only `ctx.go_to` leads to a branch step, and its success ends the task. Branch steps have the highest
+            numbers.
+        on_cancel: `cancel` moves tasks to this branch step, after which they end as cancelled. At most one per use
+            case.
+        concurrency_limit: Limits how many tasks run at the same time, in all programs.
 
     Raises:
-        TypeError: An argument is unknown, or `concurrency_limit` is not a `ConcurrencyLimit`.
+        TypeError: An argument is unknown, or `concurrency_limit` is not a ConcurrencyLimit.
 
     Examples:
         >>> ship = Step(200, max_attempts=5, lock_for=timedelta(minutes=15))
@@ -70,7 +68,7 @@ class Step:
     ) -> None:
         if concurrency_limit is not None and not hasattr(concurrency_limit, "slots"):
             raise TypeError(
-                f"Step({number}, concurrency_limit={shown(concurrency_limit)}): declare a limit that steps can share, "
+                f"Step({number}, concurrency_limit={shown(concurrency_limit)}): declare a limit, "
                 'bank = ConcurrencyLimit("bank", 20), and pass concurrency_limit=bank'
             )
         self.name = ""
@@ -86,15 +84,11 @@ class Step:
         self.on_cancel = on_cancel
         self.concurrency_limit = concurrency_limit
         self.pending = DeclaredState(self, Status.PENDING)
-        """Pending at this step, for `also_from` of another one."""
+        """For `also_from` of another step, like the states below."""
         self.in_progress = DeclaredState(self, Status.IN_PROGRESS)
-        """In progress at this step. No other step may start from it."""
         self.failed = DeclaredState(self, Status.FAILED)
-        """Failed at this step, for `also_from` of another one."""
         self.succeeded = DeclaredState(self, Status.SUCCEEDED)
-        """Succeeded at this step, for `also_from` of another one."""
         self.ignored = DeclaredState(self, Status.IGNORED)
-        """Ignored at this step, for `also_from` of another one."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = self.name or name  # the metaclass refuses a second name

@@ -1,4 +1,4 @@
-"""A bound step for the rest of the package: its settings, codes, states and due tasks."""
+"""A step as the rest of the package sees it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ T = TypeVar("T", bound=TaskRow)
 
 
 class DeclaredStep(RetryPolicy, Protocol):
-    """What a class body declares about a step."""
+    """A `Step` of a class body."""
 
     name: str
     number: int
@@ -40,7 +40,7 @@ class DeclaredStep(RetryPolicy, Protocol):
 
 
 class DeclaredState:
-    """A state that the class body names before the use case is known."""
+    """A state that a class body names before its use case exists."""
 
     __slots__ = ("status", "step")
 
@@ -71,7 +71,7 @@ if TYPE_CHECKING:
         store_result: bool
 
     class DueOptions(TypedDict, total=False):
-        """The options of `due_ids`, and of `run_all`, that select tasks."""
+        """The options of `due_ids` and `run_all` that select tasks."""
 
         since: datetime | None
         until: datetime | None
@@ -92,7 +92,7 @@ States = Sequence[State[Any] | DeclaredState]
 
 
 class StepDefinition(Generic[T]):
-    """A step without the methods for users: `step._definition` of a bound step."""
+    """A bound step without the methods for users: `step._definition`."""
 
     __slots__ = ("also_from", "codes", "declared", "model", "statements", "states")
 
@@ -101,7 +101,7 @@ class StepDefinition(Generic[T]):
         self.declared = declared
         self.codes = codes
         self.states = states  # of all steps of the class, by code
-        self.also_from: frozenset[int] = frozenset()  # codes of more states from which the step may start
+        self.also_from: frozenset[int] = frozenset()  # codes of more states to start from
         when_ignored = None
         if declared.when_ignored is not None:
             from pynamodb_tracker.features.children.follow_ups import FollowUpsOfIgnored  # noqa: PLC0415 - few steps need it
@@ -110,7 +110,7 @@ class StepDefinition(Generic[T]):
         self.statements = transitions.StepStatements(model, codes, declared.max_attempts, when_ignored)
 
     def prepare(self, *, with_payload: bool = False) -> None:
-        """Build the client of the table, and the claim of the first run. It sends nothing."""
+        """Build the table's client and the first run's claim, without sending anything."""
         self.model.tracker.table.connect()
         self.statements.prepare(with_payload=with_payload)
 
@@ -123,51 +123,48 @@ class StepDefinition(Generic[T]):
         error_contains: str | None = None,
         goes_on: Callable[[], bool] | None = None,
     ) -> query.DueTasks[T]:
-        """Return the due and abandoned tasks, with the arguments of `due`.
-
-        `goes_on` is called for each entry of the index. The ids end when it returns False.
-        """
-        within, codes = window(since, until), self.codes_to_do(only)
+        """Return the due and abandoned tasks. Their ids end when `goes_on` returns False."""
+        which = window(since, until), self.codes_to_do(only)
         like = arguments.check_text("error_contains", error_contains)
-        return self._due(within, only=codes, error_contains=like, goes_on=goes_on)
+        return self._find_due(*which, error_contains=like, goes_on=goes_on)
 
     def due_codes_in(self, shard: int, *codes: int) -> query.DueTasks[T]:
-        """Return the due tasks in these states, in one shard."""
-        return self._due(window(None, None), only=frozenset(codes), shards=slice(shard, shard + 1))
+        """Return one shard's due tasks in these states."""
+        return self._find_due(query.Window(), frozenset(codes), shards=slice(shard, shard + 1))
 
-    def _due(self, within: query.Window, **which: Any) -> query.DueTasks[T]:
+    def _find_due(self, within: query.Window, only: frozenset[int], **which: Any) -> query.DueTasks[T]:
         most = self.declared.max_attempts
-        return query.DueTasks(self.model, self.codes, clock.now(), within, max_attempts=most, **which)
+        return query.DueTasks(self.model, self.codes, clock.now(), within, only=only, max_attempts=most, **which)
 
     def is_startable(self, task_id: str) -> bool:
-        """Read a task, and return whether it is worth trying to start it now."""
+        """Read a task, and return whether it is worth starting now."""
         try:
             row = transitions.get(self.model, task_id)
-        except TaskError:  # it is damaged, as its start says
+        except TaskError:  # it is damaged, as its start will report
             return True
         return row is not None and refusals.is_startable(row, self.codes, clock.now(), on_time=True)
 
     def shard_of(self, task: T) -> int:
-        """Return the shard of a task."""
+        """Return a task's shard."""
         return self.model.tracker.shard_of(task.status_key)
 
     @property
     def lane(self) -> int | None:
-        """The shard of urgent tasks, in addition to the others. None if no task can be urgent."""
+        """The additional shard for urgent tasks, or None."""
         return self.model.tracker.lane
 
     @property
     def lock_lifetime(self) -> timedelta:
-        """How long a lock that nobody extends keeps others from taking the task over."""
+        """How long after its claim a task can be taken over, without extensions."""
         return self.declared.lock_for + self.model.tracker.margin
 
     @property
     def shards(self) -> int:
-        """How many shards each state has."""
+        """How many shards each state has, without the urgent one."""
         return self.model.tracker.use_case.read_shards
 
     def candidates(self, *, threads: int, limit: int | None = None, **which: Unpack[DueOptions]) -> Candidates:
-        """Return the due ids for so many threads of a worker, in an order that keeps workers apart."""
+        """Return the due ids in an order that keeps workers apart."""
         from pynamodb_tracker.work.candidates import Candidates  # noqa: PLC0415 - for cold starts, which run one task
 
         due = self.due(goes_on=lambda: found.goes_on(), **which)  # noqa: PLW0108 - it is set later
@@ -176,9 +173,9 @@ class StepDefinition(Generic[T]):
         return found
 
     def pause(self, *, lives_long: bool = True) -> Pause | None:
-        """Return the pause of this step, or None. It sends at most one request in 5 seconds.
+        """Return this step's pause, or None, with at most one request in 5 seconds.
 
-        By default, only programs that live long ask for it. DefinitionError if the stored step numbers differ.
+        By default, only programs that live long look for it. Raises DefinitionError if the stored step numbers differ.
         """
         if not self.model.tracker.obeys_control(lives_long=lives_long):
             return None
@@ -187,10 +184,7 @@ class StepDefinition(Generic[T]):
         return pause_of(self.model, self.codes.pending)
 
     def slots(self) -> StepSlots | None:
-        """Return this process's slots of the step's concurrency limit, or None without a limit.
-
-        NestedConcurrencyLimitError if the block around this has a slot.
-        """
+        """Return this process's slots in the step's concurrency limit, or None without one."""
         if self.declared.concurrency_limit is None:
             return None
         from pynamodb_tracker.control.slots import StepSlots  # noqa: PLC0415 - few steps have a limit
@@ -199,7 +193,7 @@ class StepDefinition(Generic[T]):
         return StepSlots(self.model, self.codes.step, self.declared.concurrency_limit)
 
     def check_caller(self) -> None:
-        """Raise NestedConcurrencyLimitError if this step has a limit, and the block around this has a slot."""
+        """Raise NestedConcurrencyLimitError if the step has a limit, and the block around this call has a slot."""
         if self.declared.concurrency_limit is None:
             return
         from pynamodb_tracker.control.slots import check_caller  # noqa: PLC0415 - as above
@@ -207,7 +201,7 @@ class StepDefinition(Generic[T]):
         check_caller(f"{self.model.__name__}.{self.codes.step}", self.declared.concurrency_limit)
 
     def create(self, task_id: str, attributes: Mapping[str, Any], payload: str | None) -> None:
-        """Create a task, pending at this step, for this payload only. Raises the errors of `create`."""
+        """Create a task, pending at this step, for this payload only."""
         own = {**attributes}
         also = None if payload is None else {self.statements.payload.attr_name: {STRING: payload}}
         trace = own.pop("trace", None)
@@ -223,17 +217,14 @@ class StepDefinition(Generic[T]):
         enters: bool = True,
         **options: bool,
     ) -> T:
-        """Reopen a task. The options are those of `transitions.reopening.reopen`."""
+        """Reopen a task, with the options of `transitions.reopening`."""
         from pynamodb_tracker.transitions.reopening import reopen  # noqa: PLC0415 - few cold starts need it
 
         task_id, by = arguments.check_task_id(task_id), arguments.check_name("by", by)
         return reopen(self.statements, task_id, by, due_time, found=found, enters=enters, **options)
 
     def refusal(self, task_id: str, pause: Pause | None, payload: str | None) -> TaskNotStartableError:
-        """Read a task of a step that is paused, or has no free slot. Return the error that its claim would raise.
-
-        If its claim would succeed, return StepPausedError or ConcurrencyLimitReachedError.
-        """
+        """Return the error that a claim of the task would raise, or else one about the pause or the full limit."""
         operation, row = f"start {self.codes.step} of", transitions.get(self.model, task_id)
         if row is None:
             return refusals.not_found(self.statements, task_id, operation)
@@ -252,34 +243,34 @@ class StepDefinition(Generic[T]):
         return bool(getattr(self.model.tracker.connection().connection, "is_in_memory", False))
 
     def check_index(self) -> None:
-        """Read the index once, to raise errors that would also stop all other requests, such as a missing table."""
+        """Read the index once, to find problems such as a missing table."""
         next(self.due_codes_in(0, self.codes.pending).ids(limit=1), None)
 
     def codes_to_do(self, only: States) -> frozenset[int]:
-        """Return the codes of `only`. ValueError for a state in which this step has nothing to do."""
+        """Return the codes of `only`, or raise ValueError for a state without due tasks."""
         codes = set()
         for state in _sequence("only", only):
             code = self._code_of(state)
             if code not in (self.codes.pending, self.codes.failed, self.codes.in_progress):
                 step = f"{self.model.__name__}.{self.declared.name}"
                 raise ValueError(
-                    f"only has {state!r}: {step} has something to do in {step}.pending, {step}.failed and, where a "
-                    f"worker left a task behind, {step}.in_progress"
+                    f"only has {state!r}, but a due task is in {step}.pending or {step}.failed, or in "
+                    f"{step}.in_progress after its worker died"
                 )
             codes.add(code)
         return frozenset(codes)
 
     def codes_to_start_from(self, states: States) -> frozenset[int]:
-        """Return the codes of `also_from` beyond pending and failed. ValueError for an unknown state."""
+        """Return the codes of `also_from`, without pending and failed, or raise ValueError."""
         codes = set()
         for state in _sequence("also_from", states):
             code = self._code_of(state)
             if code not in self.states:
-                raise ValueError(f"also_from has {state!r}, which is no state of {self.model.__name__}")
+                raise ValueError(f"also_from has {state!r}, which is not a state of {self.model.__name__}")
             if end_of(code) == "cancelled":
                 raise ValueError(f"also_from has {state!r}: only {self.model.__name__}.reopen(id) lets it start again")
             if self.states[code].status is Status.IN_PROGRESS:
-                raise ValueError(f"also_from has {self.states[code]}: a task in progress belongs to its worker")
+                raise ValueError(f"also_from has {self.states[code]}, but a task in progress belongs to its worker")
             codes.add(code)
         return frozenset(codes - {self.codes.pending, self.codes.failed})
 
@@ -295,7 +286,7 @@ class StepDefinition(Generic[T]):
 
 
 def note_created(task: TaskRow) -> None:
-    """Tell the workers of this process of a new task. Count it, if its use case counts transitions."""
+    """Tell this process's workers about a new task, and count it."""
     model = type(task)
     tell_created(model, task.task_id, task.status, task.due_time, task.creation or "")
     if model.tracker.use_case.count_transitions:
@@ -305,7 +296,6 @@ def note_created(task: TaskRow) -> None:
 
 
 def _sequence(name: str, states: object) -> Iterable[object]:
-    """Return the states. TypeError for anything but a sequence, such as a single state."""
     if isinstance(states, State | DeclaredState):
         written = str(states)
         if isinstance(states, State) and states.status is not None:

@@ -1,4 +1,4 @@
-"""The function of a step: binding it, and choosing the one that a call runs."""
+"""Binds and chooses the function of a step."""
 
 from __future__ import annotations
 
@@ -6,13 +6,7 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from pynamodb_tracker.arguments import (
-    check_function,
-    check_function_of_context,
-    check_parameters,
-    is_async,
-    shown,
-)
+from pynamodb_tracker import arguments
 from pynamodb_tracker.exceptions import DefinitionError
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.model.row import TaskRow
@@ -27,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Bindable(Protocol[T]):
-    """The part of a bound step that concerns its function."""
+    """A bound step, as far as it concerns its function."""
 
     model: type[T]
     name: str
@@ -35,10 +29,10 @@ class Bindable(Protocol[T]):
 
 
 def bind(step: Bindable[T], function: StepFunction[T] | None) -> None:
-    """Bind a function, async or not, to a step. DefinitionError if the step has another one."""
+    """Bind a function, async or not, to a step. Raise DefinitionError if it has another."""
     if function is None:
         raise TypeError(f"write @{_name_of(step)}.does above the function, without parentheses")
-    check_parameters(function, "ctx", may_be_async=True)
+    arguments.check_parameters(function, "ctx", may_be_async=True)
     if step.function is not None and not is_same_function(step.function, function):
         other = _other_name(step.function, function)
         raise DefinitionError(
@@ -51,54 +45,50 @@ def bind(step: Bindable[T], function: StepFunction[T] | None) -> None:
 def function_of(
     step: Bindable[T], given: Callable[[ExecutionContext[T]], R] | None
 ) -> Callable[[ExecutionContext[T]], R | object]:
-    """Return the function to run: the given or the bound one, which must not differ.
-
-    TypeError for an async function, before a task is claimed.
-    """
+    """Return the given or the bound function, or raise a TypeError if it is async."""
     function: Any = _chosen(step, given)
-    if is_async(function):
+    if arguments.is_async(function):
         name = _name_of(step)
         raise TypeError(
             f"this takes a function that has finished when it returns, not the async {function_name(function)}: await "
             f"{name}.arun(...) or {name}.arun_all(...), or run an AsyncWorker"
         )
-    check_function_of_context(function)
+    arguments.check_function_of_context(function)
     return function  # type: ignore[no-any-return]  # it is not async
 
 
 def async_function_of(
     step: Bindable[T], given: Callable[[AsyncContext[T]], Awaitable[R]] | None
 ) -> Callable[[AsyncContext[T]], Awaitable[R | object]]:
-    """Return the async function to run, as `function_of` does. TypeError for any other function.
+    """Return the given or the bound async function, or raise a TypeError.
 
-    A lambda passes, and so does an async function behind a decorator with `functools.wraps`. Only their calls show
-    whether they return an awaitable.
+    A lambda passes, and so does a decorated async function, because only a call shows what they return.
     """
     function: Any = _chosen(step, given)
     passes = callable(function) and (
-        getattr(function, "__name__", "") == "<lambda>" or is_async(inspect.unwrap(function))
+        getattr(function, "__name__", "") == "<lambda>" or arguments.is_async(inspect.unwrap(function))
     )
-    if not (passes or is_async(function)):
-        check_function(function, may_be_async=True)  # a generator, also an async one, gets an error of its own
+    if not (passes or arguments.is_async(function)):
+        arguments.check_function(function, may_be_async=True)  # which has another error for generators
         name = _name_of(step)
         raise TypeError(
             f"this takes an async function of the context, not {function_name(function)}: write async def, or call "
             f"{name}.run(...) or {name}.run_all(...), or run a Worker"
         )
-    check_function_of_context(function, may_be_async=True)
+    arguments.check_function_of_context(function, may_be_async=True)
     return function  # type: ignore[no-any-return]  # it is async
 
 
 def any_function_of(step: Bindable[T], given: StepFunction[T] | None) -> StepFunction[T]:
-    """Return the function to run, async or not, for a caller that uses `for_threads`."""
+    """Return the given or the bound function, async or not."""
     function: Any = _chosen(step, given)
-    check_function_of_context(function, may_be_async=True)
+    arguments.check_function_of_context(function, may_be_async=True)
     return function  # type: ignore[no-any-return]  # it is one
 
 
 def for_threads(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that a thread can call. An async one is awaited on the process's event loop."""
-    if not is_async(function):
+    """Return a function for threads, which awaits an async one on the process's event loop."""
+    if not arguments.is_async(function):
         return function
     from pynamodb_tracker.aio.loop_thread import awaited  # noqa: PLC0415 - few programs have async functions
 
@@ -106,31 +96,29 @@ def for_threads(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _chosen(step: Bindable[T], given: object) -> object:
-    """Return the given or the bound function. ValueError if they differ."""
     bound = step.function
     if given is None:
         if bound is None:
             name = _name_of(step)
             raise TypeError(
-                f"no function is bound to {name}: bind one with @{name}.does, and import its "
-                "module; or pass a function to this call, and to handles as its decorator"
+                f"no function is bound to {name}: bind one with @{name}.does, and import its module. Or pass "
+                "a function to this call, and to handles as its decorator"
             )
         return bound
     if not (bound is None or not callable(given) or is_same_function(bound, given)):
         name, other = _name_of(step), _other_name(bound, given)
         raise ValueError(
-            f"{name} does {function_name(bound)}, not {other}: leave the function out. To run something else for once, "
-            f"write with {name}.start(...). In a test, replace the one that is bound: "
-            f'monkeypatch.setattr({name}, "function", stub)'
+            f"{name} does {function_name(bound)}, not {other}: leave the function out, or use {name}.start(...). "
+            f'In a test, replace it: monkeypatch.setattr({name}, "function", stub)'
         )
     return given
 
 
 def is_same_function(one: object, other: object) -> bool:
-    """Return whether two functions are one, or a reload, a notebook or `python -m` has defined the same one again.
+    """Return whether two functions are the same one, perhaps defined again by a reload, a notebook or `python -m`.
 
-    Without a name of its own, such as a lambda, a partial or a method, a function equals only itself. This includes
-    functions that share a name because one function made them, such as a decorator without `functools.wraps`.
+    A function without its own name equals only itself: a lambda, a partial, a method, or the inner function of a
+    decorator without `functools.wraps`.
     """
     if one is other or inspect.ismethod(one):
         return one == other
@@ -149,9 +137,9 @@ def _name_of(step: Bindable[T]) -> str:
 
 
 def function_name(function: object) -> str:
-    """Return the name of a function for errors: `shop.labels.print_label`."""
+    """Return a function's name for errors, such as `shop.labels.print_label`."""
     name = getattr(function, "__qualname__", None)
-    return f"{getattr(function, '__module__', None)}.{name}" if isinstance(name, str) else shown(function)
+    return f"{getattr(function, '__module__', None)}.{name}" if isinstance(name, str) else arguments.shown(function)
 
 
 def _other_name(bound: object, other: object) -> str:

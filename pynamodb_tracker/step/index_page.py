@@ -1,4 +1,4 @@
-"""Index entries of tasks, read without their rows."""
+"""Index entries, read without their rows."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pynamodb_tracker.model.row import TaskRow, load, readable
 
 @dataclass(frozen=True, slots=True)
 class IndexEntry:
-    """The index entry of a task, which may have changed since. None for missing or unreadable values."""
+    """A task's index entry, which the task may have left. Missing or unreadable values are None."""
 
     task_id: str
-    """The id, with which `get_task` reads the current task."""
+    """The task id."""
     attempt: int | None
-    """Attempts of the step so far."""
+    """How many attempts the step has had."""
     create_time: datetime | None
     """When the task was created."""
     update_time: datetime | None
@@ -28,7 +28,7 @@ class IndexEntry:
 
     @classmethod
     def of(cls, entry: Item) -> IndexEntry:
-        """Return the readable values of a stored entry."""
+        """Parse a stored entry."""
         row = readable(load(TaskRow, entry))
         times = row.create_time, row.update_time, row.due_time
         return cls(entry["task_id"]["S"], row.attempt, *times, row.last_error)
@@ -36,9 +36,9 @@ class IndexEntry:
 
 @dataclass(frozen=True, slots=True)
 class IndexPage:
-    """The index entries of some tasks of a state, and the cursor of the next ones."""
+    """Some index entries of a state, and the cursor for the next ones."""
 
     tasks: list[IndexEntry]
     """Up to `limit` tasks in the order of the query."""
     cursor: str | None
-    """Text for the next `index_page`, or None on the last one."""
+    """For the next `index_page`, or None on the last one."""

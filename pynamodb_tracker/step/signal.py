@@ -1,4 +1,4 @@
-"""A signal from outside that tasks may await, in a class body, and as it is sent."""
+"""Signals that tasks can wait for."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T = TypeVar("T", bound=TaskRow)
 
 
 class BoundSignal(SignalName[T]):
-    """A signal that the tasks of this use case may await, such as `Order.paid`."""
+    """A signal that tasks of a use case can wait for, such as `Order.paid`."""
 
     def send(
         self,
@@ -30,21 +30,21 @@ class BoundSignal(SignalName[T]):
         key: str | None = None,
         round: str | None = None,  # noqa: A002 - as the row names it
     ) -> Sent[T]:
-        """Store a signal, and make the task due if nothing else is missing.
+        """Store a signal, and make the task due if it waits for nothing else.
 
-        The first signal of a round counts. Sending the same one again changes nothing. This takes 3 write units if
-        the task becomes due, otherwise 1, and one more request and unit unless the task waited for this signal alone.
+        The first signal in a round counts. Sending it again changes nothing. This takes 3 write units if the task
+        becomes due, otherwise 1, and 1 more unless the task waited for this signal alone.
 
         Args:
-            task_id: The id of the task.
+            task_id: The task id.
             value: At most 1 KB of JSON.
             by: Who sends it, at most 256 bytes.
-            key: At most 256 bytes, such as the event id of a payment provider. If both signals have a key, they are the
-                same if the keys are, and otherwise if the values are.
-            round: The round that the signal belongs to, `ctx.round`. A task that has started over needs it.
+            key: At most 256 bytes, such as a payment provider's event id. Two signals with keys are the same if their
+                keys are equal, others if their values are.
+            round: The signal's round, from `ctx.round`. A task that has started over needs it.
 
         Raises:
-            SignalAlreadyReceivedError: The task has another signal, which the error has.
+            SignalAlreadyReceivedError: The task has another signal, which the error contains.
             TaskNotFoundError: There is no such task, or the round is over.
             TaskAlreadySucceededError: The task has ended.
             TaskNotReadyError: Another run of the task is requested.
@@ -62,13 +62,13 @@ class BoundSignal(SignalName[T]):
 
 
 class Signal:
-    """A signal that tasks may await: a payment, an approval, a callback.
+    """A signal that tasks can wait for: a payment, an approval, a callback.
 
-    The class has it as a `BoundSignal`, which can be sent. A task has the received signal or None: `task.paid.value`.
+    You send `Order.paid`, a BoundSignal. `task.paid` is the received signal with its `value`, or None.
 
     Args:
         name: Its stored name, by default the attribute's.
-        choices: The values that people choose from on the page, as JSON by the texts of their buttons.
+        choices: Values for people to choose from on the page, by the texts of their buttons.
         by_people: Whether people can send it on the page.
 
     Examples:
@@ -91,7 +91,7 @@ class Signal:
 
     @property
     def stored_name(self) -> str:
-        """The stored name."""
+        """Its stored name."""
         return self.name or ""
 
     @overload
@@ -101,21 +101,20 @@ class Signal:
     def __get__(self, instance: TaskRow, owner: type[T]) -> ReceivedSignal | None: ...
 
     def __get__(self, instance: TaskRow | None, owner: type[T]) -> BoundSignal[T] | ReceivedSignal | None:
-        """Return the signal to send, or the one that a task has received."""
         if instance is None:
             return BoundSignal(owner, self.stored_name)
         return (instance.signals or {}).get(self.stored_name)
 
 
 def signals_in(model: type) -> Sequence[Signal]:
-    """Return the declared and inherited signals of a class."""
+    """Return a class's declared and inherited signals."""
     found = {name: value for base in reversed(model.__mro__) for name, value in vars(base).items()}
     return [value for value in found.values() if isinstance(value, Signal)]
 
 
 def signal_named(model: type[T], name: str) -> BoundSignal[T]:
-    """Return the signal with that stored name. A ValueError lists the known ones."""
+    """Return the signal with that stored name, or raise ValueError with the known ones."""
     known = sorted(each.stored_name for each in signals_in(model))
     if name not in known:
-        raise ValueError(f"{model.__name__} awaits no {shown(name)}; it awaits {', '.join(known) or 'nothing'}")
+        raise ValueError(f"{model.__name__} has no signal {shown(name)}. It has {', '.join(known) or 'none'}")
     return BoundSignal(model, name)

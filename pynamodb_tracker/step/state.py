@@ -1,4 +1,4 @@
-"""A state, which is a status of a step, and its tasks."""
+"""A state: a status at a step, with its tasks."""
 
 from __future__ import annotations
 
@@ -30,20 +30,19 @@ T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class TaskPage(Generic[T_co]):
-    """Tasks of a state, and the cursor of the next page."""
+    """Some tasks of a state, and the cursor for the next page."""
 
     tasks: list[T_co]
-    """Up to `limit` whole tasks, in the order of the query."""
+    """Up to `limit` tasks in the order of the query."""
     cursor: str | None
-    """Text for the next `page`, or None on the last page."""
+    """For the next `page`, or None on the last one."""
 
 
 class State(Generic[T]):
-    """A status of a step of a use case. States with the same use case and code are equal.
+    """A status at a step of a use case. States with the same use case and code are equal.
 
-    Tasks are found by the index, which is updated a moment after the table: a task that has just changed may be
-    missing, but every returned task is in the state. Methods that begin with `a` are awaited: they do the same as those
-    without it, and send their requests in threads.
+    The index is a moment behind the table: a task that has just changed may be missing, but every returned task is in
+    the state. Methods that begin with `a` are awaited.
 
     Examples:
         >>> assert Order.get_task("o-2").state == Order.ship.pending
@@ -55,15 +54,15 @@ class State(Generic[T]):
         self, model: type[T], step: str, status: Status | None, code: int, use_case_id: str | None = None
     ) -> None:
         self.model = model
-        """The class of the use case."""
+        """The use case's class."""
         self.step = step
-        """The name of the step."""
+        """The step's name."""
         self.status = status
-        """The status, or None for cancelled tasks and for a code that no step declares."""
+        """The status, or None for cancelled tasks and unknown codes."""
         self.code = code
         """The stored integer."""
         self.use_case_id = model.tracker.use_case.name if use_case_id is None else use_case_id
-        """The stored name of the use case."""
+        """The use case's stored name."""
 
     def query(
         self,
@@ -74,15 +73,14 @@ class State(Generic[T]):
         limit: int | None = None,
         with_data: bool = True,
     ) -> Iterator[T]:
-        """Return the tasks in this state, each once and whole, by `due_time`. They are read lazily, a page at a time.
+        """Return the tasks in this state by `due_time`, each once. This reads lazily, a page at a time.
 
         Args:
             since: Only tasks that came into the state (`update_time`) at this time or later.
             until: Only tasks that came into the state before this time.
             latest_due_first: Reverse the order.
             limit: At most so many tasks.
-            with_data: False leaves `data` out, which saves reading it if it is large. Accessing it raises
-                AttributeError.
+            with_data: False leaves `data` out, which saves requests if it is large.
 
         Examples:
             >>> for order in Order.ship.failed.query(limit=100):
@@ -102,14 +100,21 @@ class State(Generic[T]):
         latest_due_first: bool = False,
         with_data: bool = True,
     ) -> TaskPage[T]:
-        """Return up to `limit` tasks and a cursor for the next page, which another process can use.
+        """Return up to `limit` tasks, and a cursor for the next page, which another process can use.
 
-        The other arguments are as in `query`. A cursor belongs to its state, window and direction: ValueError for
-        another one. A task that leaves the state and returns between two pages can be on both.
+        Another query's cursor raises ValueError.
+
+        Args:
+            limit: The size of a page.
+            cursor: The previous page's cursor, by default from the beginning.
+            since: Only tasks that came into the state at this time or later.
+            until: Only tasks that came into the state before this time.
+            latest_due_first: Reverse the order.
+            with_data: False leaves `data` out, which saves requests if it is large.
 
         Examples:
             >>> page = Order.ship.pending.page(limit=50)
-            >>> further = Order.ship.pending.page(limit=50, cursor=page.cursor)
+            >>> next_page = Order.ship.pending.page(limit=50, cursor=page.cursor)
         """
         check_limit("limit", limit)
         check_flags(latest_due_first=latest_due_first, with_data=with_data)
@@ -127,11 +132,17 @@ class State(Generic[T]):
         until: datetime | None = None,
         latest_due_first: bool = False,
     ) -> IndexPage:
-        """Return the index entries of up to `limit` tasks without their rows, and a cursor for the next ones.
+        """Return up to `limit` index entries without their rows, and a cursor for the next ones, also for `page`.
 
-        For lists that people look at: 50 tasks take one request per shard, and about 2 read units. `page` takes more
-        than 50. A task may have changed since, or be gone. An expired one is included until the table deletes it. The
-        arguments are as in `query`, and cursors as in `page`, which also takes them.
+        This is for lists that people look at: 50 tasks take about 2 read units, where `page` takes over 50. A task may
+        have changed since, be gone, or have expired.
+
+        Args:
+            limit: The size of a page.
+            cursor: The previous page's cursor, by default from the beginning.
+            since: Only tasks that came into the state at this time or later.
+            until: Only tasks that came into the state before this time.
+            latest_due_first: Reverse the order.
 
         Examples:
             >>> assert [entry.task_id for entry in Order.ship.pending.index_page().tasks] == ["o-2"]
@@ -141,7 +152,7 @@ class State(Generic[T]):
         check_limit("limit", limit)
         check_flags(latest_due_first=latest_due_first)
         scan = self._scan(since, until, cursor, latest_due_first=latest_due_first)
-        found: dict[str, Item] = {}  # a task that moves in the meantime may be met twice
+        found: dict[str, Item] = {}  # a task that moves may be found twice
         more = False
         for entry in scan.entries(limit and limit + 1):
             if more := len(found) == limit:
@@ -151,10 +162,12 @@ class State(Generic[T]):
         return IndexPage([IndexEntry.of(entry) for entry in found.values()], self._cursor(scan) if more else None)
 
     def count(self, *, since: datetime | None = None, until: datetime | None = None, up_to: int | None = None) -> int:
-        """Return how many tasks the index has in this state. It costs as much as reading their index entries.
+        """Return how many tasks the index has in this state, for about 23 read units per 1,000 tasks.
 
-        That is about 23 read units for 1,000 tasks. The shards are read at the same time. `up_to` ends the count there:
-        with `up_to=1000`, 1000 means 1,000 or more. The window is as in `query`.
+        Args:
+            since: Only tasks that came into the state at this time or later.
+            until: Only tasks that came into the state before this time.
+            up_to: Where to stop: with 1000, the result 1000 means 1,000 or more.
 
         Examples:
             >>> assert Order.ship.pending.count(up_to=1_000) == 1
@@ -183,9 +196,7 @@ class State(Generic[T]):
         if cursor is not None:
             scan.positions = read_cursor(cursor, self._scan_id(scan), _checked_positions, str(self))
             if not all(map(scan.has_position, scan.positions.values())):
-                raise ValueError(
-                    f"this is not a cursor of a page: {shown(cursor)}; it points to a place outside the window"
-                )
+                raise ValueError(f"this is not a page cursor: {shown(cursor)}. It points to a place outside the window")
         return scan
 
     def _scan_id(self, scan: index.StateScan[T]) -> list[Any]:
@@ -196,7 +207,6 @@ class State(Generic[T]):
         return cursor_of(self._scan_id(scan), scan.positions)
 
     def __eq__(self, other: object) -> bool:
-        """Compare by use case and code."""
         if not isinstance(other, State):
             return NotImplemented
         return (self.use_case_id, self.code) == (other.use_case_id, other.code)
@@ -212,7 +222,7 @@ class State(Generic[T]):
 
 
 class CancelledOf(Protocol):
-    """The type of `cancelled`: the state of cancelled tasks of a class, and how a task was cancelled."""
+    """The type of `cancelled`, which differs between a class and a task."""
 
     @overload
     def __get__(self, instance: None, owner: type[T]) -> State[T]: ...
@@ -222,36 +232,33 @@ class CancelledOf(Protocol):
 
 
 def cursor_of(scan_id: list[Any], at: object) -> str:
-    """Return the text with which another process continues a scan."""
+    """Return a text from which another process can continue a scan."""
     return base64.urlsafe_b64encode(strict_json.dumps([scan_id, at], separators=(",", ":")).encode()).decode()
 
 
 def read_cursor(cursor: str, scan_id: list[Any], checked: Callable[[Any], P], what: str) -> P:
-    """Return how far the scan of a cursor had come. ValueError for the cursor of another scan than `what`."""
+    """Return how far a cursor's scan has come, if it is a scan of `what`."""
     try:
         found, stored = json.loads(base64.urlsafe_b64decode(cursor))
         at = checked(stored)
     except (AttributeError, RecursionError, TypeError, ValueError):
-        raise ValueError(f"this is not a cursor of a page: {shown(cursor)}; pass the cursor of the last page") from None
+        raise ValueError(f"this is not a page cursor: {shown(cursor)}. Pass the cursor of the last page") from None
     if found != scan_id:
         raise ValueError(
-            f"the cursor belongs to another query than {what} with these arguments: use those of the first page"
+            f"the cursor belongs to another query than {what} with these arguments: use the arguments of the first page"
         )
     return at
 
 
 def _checked_positions(stored: Any) -> dict[str, index.Position]:
-    """Return positions in the index. An error for one that no entry can have.
-
-    The due time is any text, because another program may have written one that is not a time.
-    """
+    """Check positions in the index, where other programs may have written any due time."""
     if not all(isinstance(at, list) for at in stored.values()):
         raise TypeError(stored)
     return {key: (check_key("due time", due), check_task_id(task_id)) for key, (due, task_id) in stored.items()}
 
 
 def window(since: datetime | None, until: datetime | None) -> index.Window:
-    """Return the checked window of a query."""
+    """Check a query's window."""
     since, until = check_time("since", since), check_time("until", until)
     if since is not None and until is not None and since >= until:
         raise ValueError(f"the window is empty: since={since} is not before until={until}")
@@ -259,23 +266,23 @@ def window(since: datetime | None, until: datetime | None) -> index.Window:
 
 
 def due_until(state: State[T], latest: datetime) -> Iterator[T]:
-    """Return the tasks of a state that are due until then, in order, without data."""
+    """Return a state's tasks that are due until then, in order, without data."""
     return index.StateScan(state.model, state.code, index.Window(), latest=latest, with_data=False).rows()
 
 
 def counted(model: type[T]) -> dict[State[T], Count]:
-    """Return the numbers of tasks in every state of the index, and in codes that no step declares.
+    """Return the number of tasks in every state of the index, and in codes that no step declares.
 
-    Tasks that succeeded before their use case got `index_succeeded=False` are still in the index. They are not counted.
+    Succeeded tasks from before an `index_succeeded=False` are not counted.
     """
-    found, states = index.counts(model), model._states  # noqa: SLF001 - users have no use for them by code
+    found, states = index.counts(model), model._states  # noqa: SLF001 - hidden from users
     unknown: dict[int, State[T]] = {code: State(model, "", None, code) for code in found.keys() - states.keys()}
     known = {code: state for code, state in {**states, **unknown}.items() if model.tracker.is_indexed(code)}
     return {state: found.get(code, Count()) for code, state in sorted(known.items())}
 
 
 def waiting_in(state: State[T], since: datetime | None, until: datetime | None) -> Iterator[T]:
-    """Yield the pending tasks that wait for other tasks or signals, the latest due first, without data."""
+    """Yield the tasks that wait for other tasks or signals, the latest due first, without data."""
     scan = index.StateScan(state.model, state.code, window(since, until), latest_due_first=True, with_data=False)
     now = stamp(clock.now())
     for row in scan.rows():
@@ -290,25 +297,22 @@ def given_up(
 ) -> tuple[list[T], bool]:
     """Return the tasks that gave up an occurrence at one of these steps, and whether these are all.
 
-    They are pending at the first step. It reads up to `most` tasks that are due later: about 40 per read unit.
+    This searches up to `most` tasks at the first step, about 40 per read unit.
     """
     return index.given_up(model, steps, window(since, until), most)
 
 
 def peek(state: State[T], most: int, *, latest_due_first: bool = False) -> tuple[list[Item], bool]:
-    """Return parts of the first stored entries of a state, by due time, and whether there are more.
-
-    One request per shard.
-    """
+    """Return the main values of a state's first index entries, and whether there are more. One request per shard."""
     return index.StateScan(state.model, state.code, window(None, None), latest_due_first=latest_due_first).peek(most)
 
 
 def count_due(state: State[T], now: datetime, *, later: bool, up_to: int) -> int:
-    """Return how many tasks of a state are due by then, or `later`, as far as `up_to`."""
+    """Return how many of a state's tasks are due until then, or `later`, at most `up_to`."""
     due: dict[str, Any] = {"after": now} if later else {"latest": now}
     return index.StateScan(state.model, state.code, window(None, None), **due).count(up_to)
 
 
 def all_tasks(model: type[T]) -> Iterator[T]:
-    """Return every task of a use case once, strongly consistent. It reads the whole table."""
+    """Return every task of a use case, strongly consistent."""
     return index.tasks(model)

@@ -1,4 +1,4 @@
-"""Finding tasks by an attribute: an index that the class of the table declares."""
+"""Finds tasks by an attribute, with an index that the table's class declares."""
 
 from __future__ import annotations
 
@@ -30,15 +30,14 @@ _INDEX_NAME = re.compile(r"[A-Za-z0-9_.-]{3,255}")
 
 
 class FindBy(GlobalSecondaryIndex[T]):  # type: ignore[no-untyped-call]  # PynamoDB's hook is untyped
-    """An index on the class of the table, which finds tasks by the value of an attribute.
+    """An index on the table's class, which finds tasks by an attribute's value.
 
-    `AppTask.by_customer` finds tasks of all use cases, `Order.by_customer` only its own. An empty text is stored as no
-    value, and more than 1,024 bytes raise ValueNotStorableError. The index costs 1 write unit when a task with a value
-    is created, 2 when the value changes, and none when the state changes. Do not use it for values with more than 1,000
-    new tasks per second, such as a country, because the index would throttle the table.
+    `AppTask.by_customer` finds tasks of all use cases, `Order.by_customer` only its own. An empty text counts as no
+    value, and more than 1,024 bytes raise ValueNotStorableError. The index costs 1 write unit for a new task with a
+    value, and 2 when the value changes. A value with more than 1,000 new tasks per second, such as a country, would
+    throttle the table. The index is a moment behind the table, but every returned task has the value.
 
-    The index is updated a moment after the table: a task that has just changed may be missing, but every returned task
-    has the value. Methods that begin with `a` are awaited.
+    Methods that begin with `a` are awaited.
 
     Args:
         attribute: A text attribute of the table's class.
@@ -64,18 +63,18 @@ class FindBy(GlobalSecondaryIndex[T]):  # type: ignore[no-untyped-call]  # Pynam
     def __set_name__(self, owner: type[T], name: str) -> None:
         self.Meta.index_name = self.Meta.index_name or f"{self.attribute.attr_name}-index"
 
-    if TYPE_CHECKING:  # PynamoDB gives each class a copy of its own
+    if TYPE_CHECKING:  # PynamoDB gives each class its own copy
 
         def __get__(self, instance: object, owner: type[M]) -> FindBy[M]: ...
 
     def __deepcopy__(self, _memo: object) -> Self:
-        return copy(self)  # the attribute stays the one of the class
+        return copy(self)  # with the attribute of the class
 
     def mistakes(self, model: type[TaskRow]) -> Iterator[str]:
-        """Yield mistakes in the declaration for a class of this table."""
+        """Yield mistakes in its declaration."""
         stored, name = self.attribute.attr_name, self.Meta.index_name
         if not any(each is self.attribute for each in model.get_attributes().values()):
-            yield f": FindBy({stored}) takes an attribute of the table's class, which no use case declares again"
+            yield f": FindBy({stored}) takes an attribute of the table's class that no use case declares again"
         elif not _INDEX_NAME.fullmatch(str(name)):
             yield f": FindBy needs index_name= with 3 to 255 letters, digits, or any of _ . -, not {shown(name)}"
 
@@ -89,15 +88,15 @@ class FindBy(GlobalSecondaryIndex[T]):  # type: ignore[no-untyped-call]  # Pynam
         newest_first: bool = False,
         limit: int | None = None,
     ) -> Iterator[T]:
-        """Return the tasks with this value in the order of their creation, each once and whole.
+        """Return the tasks with this value in the order of their creation, each once, without expired ones.
 
-        Expired tasks are hidden. Tasks are read lazily: one request for entries, and one for 100 rows.
+        This reads lazily: one request for entries, and one for each 100 rows.
 
         Args:
-            value: The value of the attribute.
-            state: Only tasks in this state. The others are read, too.
-            since: Only tasks that were created at this time or later.
-            until: Only tasks that were created before this time.
+            value: The attribute's value.
+            state: Only tasks in this state. Reading the others costs, too.
+            since: Only tasks created at this time or later.
+            until: Only tasks created before this time.
             newest_first: Reverse the order.
             limit: At most so many tasks.
 
@@ -120,8 +119,16 @@ class FindBy(GlobalSecondaryIndex[T]):  # type: ignore[no-untyped-call]  # Pynam
     ) -> TaskPage[T]:
         """Return up to `limit` tasks, and a cursor for the next page, which another process can use.
 
-        The other arguments are as in `query`. A cursor belongs to its value, state, window and direction: ValueError
-        for any other.
+        Another query's cursor raises ValueError.
+
+        Args:
+            value: The attribute's value.
+            limit: The size of a page.
+            cursor: The previous page's cursor, by default from the beginning.
+            state: Only tasks in this state. Reading the others costs, too.
+            since: Only tasks that were created at this time or later.
+            until: Only tasks that were created before this time.
+            newest_first: Reverse the order.
 
         Examples:
             >>> page = Order.by_customer.page("ada", limit=50)
@@ -134,7 +141,7 @@ class FindBy(GlobalSecondaryIndex[T]):  # type: ignore[no-untyped-call]  # Pynam
         if cursor is not None:
             scan.place = read_cursor(cursor, scan_id, _checked_place, f"{self.attribute.attr_name}={value}")
             if not scan.has_place(scan.place):
-                raise ValueError(f"this is not a cursor of a page: {shown(cursor)}; it points outside the window")
+                raise ValueError(f"this is not a page cursor: {shown(cursor)}. It points outside the window")
         tasks = list(scan.rows(limit))
         return TaskPage(tasks, cursor_of(scan_id, scan.place) if scan.has_more() else None)
 
@@ -157,12 +164,12 @@ class FindBy(GlobalSecondaryIndex[T]):  # type: ignore[no-untyped-call]  # Pynam
         if state is not None:
             of: Any = getattr(state, "model", None)
             if not (isinstance(of, type) and issubclass(of, model)):
-                raise ValueError(f"{shown(state)} is no state of {model.__name__}: write state=Order.ship.failed")
+                raise ValueError(f"{shown(state)} is not a state of {model.__name__}: write state=Order.ship.failed")
             model, code = of, state.code
         index, text = (self.Meta.index_name, name), check_key(name, value)
         return AttributeScan(model, index, text, window(since, until), newest_first=newest_first, code=code)
 
-    def _get_schema(self) -> Any:  # type: ignore[override]  # PynamoDB's is of the class, which is one for all here
+    def _get_schema(self) -> Any:  # type: ignore[override]  # PynamoDB's is a class method
         keys = {self.attribute.attr_name: HASH, "create_time": RANGE}
         return {
             "index_name": self.Meta.index_name,
@@ -182,20 +189,20 @@ class FindBy(GlobalSecondaryIndex[T]):  # type: ignore[no-untyped-call]  # Pynam
 
 
 def find_bys(model: type[T]) -> dict[str, FindBy[T]]:
-    """Return the FindBy indexes by the names of their attributes."""
+    """Return the FindBy indexes by attribute name."""
     names = {id(attribute): name for name, attribute in model.get_attributes().items()}
     indexes = (index for index in model._indexes.values() if isinstance(index, FindBy))  # noqa: SLF001 - PynamoDB's
     return {names[id(index.attribute)]: index for index in indexes}
 
 
 def find_by_text(model: type[T], text: str) -> tuple[FindBy[T], str]:
-    """Return the index and the value that `customer=c-7` names. ValueError if there is no such index."""
+    """Parse a text such as `customer=c-7` into an index and a value."""
     name, equals, value = text.partition("=")
     known = find_bys(model)
     if not (equals and value):
         raise ValueError(f"{text!r} is not NAME=VALUE, as in customer=c-7")
     if name not in known:
-        hint = did_you_mean(name, known) or (f"; it has {', '.join(known)}" if known else "; it declares none")
+        hint = did_you_mean(name, known) or (f". It has {', '.join(known)}" if known else ". It declares none")
         raise ValueError(f"{model.__name__} has no FindBy({name}){hint}")
     return known[name], value
 

@@ -16,7 +16,7 @@ T = TypeVar("T", bound=TaskRow)
 
 
 class Group(Generic[T]):
-    """A group of a use case. Each property reads the table when you access it: one strongly consistent request.
+    """A group of a use case. Each property sends one strongly consistent request when you access it.
 
     Examples:
         >>> Order.create("o-5", group="customer-7")
@@ -26,22 +26,22 @@ class Group(Generic[T]):
     def __init__(self, model: type[T], name: str) -> None:
         self._model = model
         self.name = name
-        """The name of the group."""
+        """The group's name."""
 
     @property
     def turn(self) -> str | None:
-        """The id of the task that has the turn: it is due, running or being retried. None while the group is idle."""
+        """The id of its due, running or failed task, or None while the group is idle."""
         row, _ = read_queue(self._model, self.name, places=0)
         return None if row is None else row.turn
 
     @property
     def data(self) -> dict[str, Any]:
-        """The data that the tasks of the group share. A run changes it by `ctx.group.data`."""
+        """The data that its tasks share. A run changes it by `ctx.group.data`."""
         row, _ = read_queue(self._model, self.name, places=0)
         return {} if row is None else data_in(row.data, self.name)
 
     def waiting(self, limit: int | None = None) -> list[str]:
-        """Return the ids of the tasks that wait for their turn, in order: all, or the first `limit`.
+        """Return the ids of waiting tasks, in order: all, or the first `limit`.
 
         Examples:
             >>> assert Order.group("customer-7").waiting(limit=10) == []
@@ -50,10 +50,10 @@ class Group(Generic[T]):
         return [place.task_id for place in places]
 
     def repair(self) -> str | None:
-        """Hand on the turn if the task that has it has ended or is gone. Return the task that has it then, or None.
+        """Hand on a turn if its task has ended or is gone, and return the id of the task with the turn, or None.
 
-        A task with the turn that is parked beyond the limit of its wait is due at that limit. Only another program, or
-        a person in the console, can leave a group like that. Otherwise, nothing changes.
+        A task with the turn that waits beyond its limit becomes due at that limit. Only another program, or a person in
+        the console, can leave a group like that.
 
         Examples:
             >>> assert Order.group("customer-7").repair() is None
@@ -61,11 +61,11 @@ class Group(Generic[T]):
         return repair(self._model, self.name)
 
     async def aturn(self) -> str | None:
-        """Return `turn`, on an event loop."""
+        """Return `turn`."""
         return await in_thread(lambda: self.turn)
 
     async def adata(self) -> dict[str, Any]:
-        """Return `data`, on an event loop."""
+        """Return `data`."""
         return await in_thread(lambda: self.data)
 
     awaiting = awaited(waiting)
@@ -76,7 +76,7 @@ class Group(Generic[T]):
 
 
 class GroupOf(Protocol):
-    """The type of `group`: a class is called with a name, and a task has a name."""
+    """The type of `group`, which differs between a class and a task."""
 
     @overload
     def __get__(self, instance: None, owner: type[T]) -> Callable[[str], Group[T]]: ...

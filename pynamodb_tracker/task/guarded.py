@@ -1,7 +1,4 @@
-"""PynamoDB's own methods of a row. Reads leave overflow chunks out, and writes are guarded or closed.
-
-Only transitions write a status.
-"""
+"""PynamoDB's own methods of a row: reads leave overflow chunks out, and writes are guarded or refused."""
 
 from __future__ import annotations
 
@@ -25,8 +22,8 @@ from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.schema import key_differences
 from pynamodb_tracker.model.serialization import check_map
 
-_PAUSE = 2.0  # seconds between two looks at a table that is being created
-_INDEX_NAME = 6  # its position among the other arguments of PynamoDB's `scan`
+_PAUSE = 2.0  # seconds until the next look at a table that is being created
+_INDEX_NAME = 6  # its position after the first argument of PynamoDB's `scan`
 
 _NOT_FOR_TASKS = frozenset(
     {
@@ -41,24 +38,24 @@ _NOT_FOR_TASKS = frozenset(
         "update_ttl",
     }
 )
-"""PynamoDB's public names that raise on a task, or serve only PynamoDB."""
+"""PynamoDB's public names that raise for a task, or serve only PynamoDB."""
 
 
 def offered(names: Iterable[str]) -> list[str]:
-    """Return the names of a class of tasks that `dir` lists, and completion in shells and notebooks offers."""
+    """Return the names for `dir`, which shells and notebooks offer."""
     return [name for name in names if name not in _NOT_FOR_TASKS and (name[0] != "_" or name.endswith("__"))]
 
 
 @named_as("Task")
 class GuardedRow(TaskRow):
-    """A row that refuses a handwritten status, and assignments that nothing would save."""
+    """A row that refuses direct writes of its status, and assignments that nothing would save."""
 
     @classmethod
     def create_table(cls, wait: bool = False, *args: Any, **options: Any) -> None:  # noqa: FBT001, FBT002 - PynamoDB's
-        """Create the table as its class declares it, as PynamoDB does. An existing table is not changed.
+        """Create the table as its class declares it. An existing table is not changed.
 
-        TableError if an existing table has other keys or lacks an index. With `wait`, it returns once the table is
-        active. The table is on demand, unless Meta or the call sets `read_capacity_units` and `write_capacity_units`.
+        Raises TableError if an existing table has other keys or lacks an index. With `wait`, it returns once the table
+        is active. It is on demand, unless Meta or the call sets `read_capacity_units` and `write_capacity_units`.
 
         Examples:
             >>> AppTask.create_table(wait=True)
@@ -73,7 +70,7 @@ class GuardedRow(TaskRow):
         if differences:
             raise TableError(
                 f"the table {table.table_name!r} exists, but not as {cls.tracker.table.owner.__name__} declares it: "
-                f"{differences}; nothing was changed: give the Meta another table_name, or see pynamodb-tracker doctor"
+                f"{differences}. Nothing was changed: use another table_name, or run pynamodb-tracker doctor"
             )
         while wait and described["TableStatus"] != "ACTIVE":
             clock.sleep(_PAUSE)
@@ -92,6 +89,13 @@ class GuardedRow(TaskRow):
     ) -> ResultIterator[Self]:
         """Query rows as PynamoDB does, without overflow chunks.
 
+        Args:
+            hash_key: The task id.
+            range_key_condition: A condition on the use case's name.
+            filter_condition: A condition on other attributes. Rows that it leaves out cost, too.
+            consistent_read: Whether the read is strongly consistent.
+            index_name: An index to use instead of the table.
+
         Examples:
             >>> [order] = AppTask.query("o-1")
         """
@@ -100,7 +104,7 @@ class GuardedRow(TaskRow):
 
     @classmethod
     def scan(cls, filter_condition: Condition | None = None, *args: Any, **options: Any) -> ResultIterator[Self]:
-        """Scan the rows of all use cases of the table as PynamoDB does, without overflow chunks.
+        """Scan the rows of all use cases as PynamoDB does, without overflow chunks.
 
         Examples:
             >>> ids = {task.task_id for task in AppTask.scan()}
@@ -120,7 +124,14 @@ class GuardedRow(TaskRow):
         *args: Any,
         **options: Any,
     ) -> int:
-        """Count rows as PynamoDB does. Without a `hash_key`, return the table's approximate count of all items.
+        """Count rows as PynamoDB does.
+
+        Args:
+            hash_key: The task id. Without it, the table's approximate count of all items is returned.
+            range_key_condition: A condition on the use case's name.
+            filter_condition: A condition on other attributes. Rows that it leaves out cost, too.
+            consistent_read: Whether the read is strongly consistent.
+            index_name: An index to use instead of the table.
 
         Examples:
             >>> assert AppTask.count("o-1") == 1
@@ -129,9 +140,9 @@ class GuardedRow(TaskRow):
         return super().count(hash_key, range_key_condition, rows, consistent_read, index_name, *args, **options)
 
     def update(self, actions: list[Action], condition: Condition | None = None, **options: Any) -> Any:
-        """Update your own attributes of an existing row, as PynamoDB's `update` does. TypeError for other attributes.
+        """Update your own attributes as PynamoDB's `update` does, and read the row again.
 
-        It reads the row again. TypeError if that would discard assignments that were not saved.
+        Raises TypeError for other attributes, or if that would discard unsaved assignments.
 
         Examples:
             >>> Order.get_task("o-1").update([Order.tracking_no.set("T-1")])
@@ -146,7 +157,7 @@ class GuardedRow(TaskRow):
         return super().get_update_kwargs_from_instance(actions, self._updatable(actions, condition), *args, **options)
 
     def refresh(self, consistent_read: bool = False) -> None:  # noqa: FBT001, FBT002 - PynamoDB's signature
-        """Read the row again, as PynamoDB's `refresh` does. TypeError if that would discard unsaved assignments.
+        """Read the row again, as PynamoDB's `refresh` does. Raises TypeError if that would discard assignments.
 
         Examples:
             >>> order = Order.create("o-5")
@@ -158,8 +169,8 @@ class GuardedRow(TaskRow):
     def _check_unchanged(self, method: str) -> None:
         if "_row_state" in vars(self) and (changes := changes_of(self)):
             raise TypeError(
-                f"{type(self).__name__}.{method} would discard what was assigned to {', '.join(changes)}: in a run, "
-                "call ctx.save() first"
+                f"{type(self).__name__}.{method} would discard the new {', '.join(changes)}: in a run, call ctx.save() "
+                "first"
             )
 
     def _updatable(self, actions: Sequence[Action], condition: Condition | None) -> Condition:
@@ -170,12 +181,12 @@ class GuardedRow(TaskRow):
                 f"[{type(self).__name__}.{next(iter(own))}.set(...)]"
             )
         for action in actions:
-            path: Any = action.values[0]  # the first value of every action is the path that it writes
+            path: Any = action.values[0]  # the written path
             name = path.path[0].partition("[")[0]
             if name not in own:
                 raise TypeError(
-                    f"{type(self).__name__}.update cannot write {name!r}: it takes your own attributes; a status "
-                    f"changes by start, reopen and ignore of a step{did_you_mean(name, own)}"
+                    f"{type(self).__name__}.update cannot write {name!r}, only your own attributes. A step's start, "
+                    f"reopen and ignore change a status{did_you_mean(name, own)}"
                 )
             for value in _values_in(action):
                 check(type(self).__name__, *own[name], value)
@@ -183,42 +194,40 @@ class GuardedRow(TaskRow):
         return exists if condition is None else And(exists, condition)
 
     def delete(self, condition: Condition | None = None, **options: Any) -> None:
-        """Delete this task, as `delete_task` does. TypeError for a condition.
+        """Delete this task, as `delete_task` does. Raises TypeError for a condition.
 
         Examples:
             >>> Order.get_task("o-1").delete()
         """
         if condition is not None or options:
-            raise TypeError(
-                f"{type(self).__name__}.delete takes no condition: it deletes a task that is not in progress"
-            )
+            raise TypeError(f"{type(self).__name__}.delete takes no condition: it never deletes a task in progress")
         if self.use_case_id != self.tracker.use_case.name:
             raise TypeError(f"{self.task_id!r} is a task of {self.use_case_id!r}, not of {type(self).__name__}")
         task: Any = self
         task.delete_task(self.task_id)
 
     def save(self, *_args: Any, **_options: Any) -> NoReturn:
-        """Raise a TypeError: saving a stale row as a whole would break the lock."""
+        """Raise a TypeError, because saving a stale row would break the lock."""
         raise TypeError(
-            f"{type(self).__name__}.save() would overwrite what workers have written since: use create() for a new "
-            "task, ctx.save() or the end of the block in a run, and update([...]) for your own attributes"
+            f"{type(self).__name__}.save() would overwrite later writes of workers: use create() for a new task, "
+            "ctx.save() in a run, and update([...]) for your own attributes"
         )
 
     def get_save_kwargs_from_instance(self, *_args: Any, **_options: Any) -> NoReturn:
-        """Raise a TypeError: your own transaction cannot create or overwrite a task."""
+        """Raise a TypeError, because a transaction cannot create or overwrite a task."""
         name = type(self).__name__
         raise TypeError(
-            f"a transaction does not save tasks: use {name}.create(...) before it, or ctx.create({name}, ...) and "
+            f"a transaction cannot save tasks: use {name}.create(...) before it, or ctx.create({name}, ...) and "
             "ctx.transaction(succeed=True) in a run"
         )
 
     def get_delete_kwargs_from_instance(self, *_args: Any, **_options: Any) -> NoReturn:
-        """Raise a TypeError: a transaction could not say why it refuses a delete."""
-        raise TypeError(f"a transaction does not delete tasks: use {type(self).__name__}.delete_task(...)")
+        """Raise a TypeError, because a transaction could not say why it refuses a delete."""
+        raise TypeError(f"a transaction cannot delete tasks: use {type(self).__name__}.delete_task(...)")
 
     def from_dynamodb_dict(self, *_args: Any, **_options: Any) -> NoReturn:
-        """Raise a TypeError: the changes of a row that was never read are unknown."""
-        raise TypeError(f"{type(self).__name__} is read by get_task and the queries; do not fill rows by hand")
+        """Raise a TypeError, because the changes of a row that was never read are unknown."""
+        raise TypeError(f"a {type(self).__name__} cannot be filled by hand: read it by get_task or a query")
 
     def from_simple_dict(self, *_args: Any, **_options: Any) -> NoReturn:
         """Raise a TypeError, as `from_dynamodb_dict` does."""
@@ -226,13 +235,12 @@ class GuardedRow(TaskRow):
 
     @classmethod
     def batch_write(cls, *_args: Any, **_options: Any) -> NoReturn:
-        """Raise a TypeError: BatchWriteItem has no conditions, so it would overwrite or delete tasks in progress."""
+        """Raise a TypeError, because BatchWriteItem has no conditions, and could delete tasks in progress."""
         raise TypeError(
             f"{cls.__name__}.batch_write has no conditions: use create_many, delete_task or delete_use_case"
         )
 
     def __copy__(self) -> Self:
-        """Return a copy with its own values, which PynamoDB keeps in a dictionary."""
         other = type(self).__new__(type(self))
         vars(other).update(vars(self), attribute_values=copy(self.attribute_values))
         if "_row_state" in vars(self):
@@ -245,14 +253,11 @@ class GuardedRow(TaskRow):
     if not TYPE_CHECKING:  # type checkers would take it as permission to assign any name
 
         def __setattr__(self, name: str, value: object) -> None:
-            """Assign one of your attributes. AttributeError for other names, or after the recorded success.
-
-            The error has no `name` and `obj`, because Python would suggest names of the library.
-            """
+            # The errors have no `name` and `obj`, because Python would then suggest the library's names.
             if self._row_state.closed and not name.startswith("_"):
                 raise AttributeError(
-                    f"{type(self).__name__}.{name} of {self.task_id!r} is assigned too late: a transaction has "
-                    "recorded the success; assign before it is committed"
+                    f"{type(self).__name__}.{name} of {self.task_id!r} is assigned too late, because a transaction has "
+                    "recorded the success: assign it before the commit"
                 )
             if "_row_state" in vars(self) and not (name.startswith("_") or self._is_assignable(name)):
                 raise AttributeError(f"{type(self).__name__}.{name} {self._why_not(name)}")
@@ -261,7 +266,6 @@ class GuardedRow(TaskRow):
             super().__setattr__(name, value)
 
     def _why_not(self, name: str) -> str:
-        """Return why an attribute cannot be assigned, and what to do."""
         if name in ("state", "status"):
             step = f"{type(self).__name__}.{next(iter(self._bound_steps), 'ship')}"
             return f"changes when a step runs: use {step}.run(...) or {step}.start(...), {step}.reopen or {step}.ignore"
@@ -275,16 +279,12 @@ class GuardedRow(TaskRow):
 
 
 def _without_chunks(condition: Condition | None) -> Condition:
-    """Restrict a filter to rows and your own items, without overflow chunks and records of groups.
-
-    No index contains these.
-    """
+    """Let a filter skip overflow chunks and records of groups, which are in no index."""
     no_chunk: Condition = TaskRow.status.exists() | (Path(CHUNK).does_not_exist() & Path(GROUP_OF).does_not_exist())
     return no_chunk if condition is None else And(no_chunk, condition)
 
 
 def _values_in(operand: Any) -> Iterator[dict[str, Any]]:
-    """Yield the stored values of an action, including those in its sums and lists."""
     for value in operand.values:
         if isinstance(value, dict):
             yield value

@@ -1,4 +1,4 @@
-"""Creating a task from an export, with its signals and its current round."""
+"""Creates a task from an export, with its signals and its current round."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.writes.lock import new_token
 
 OF_ROUND = ("checkpoints", "skipped_steps", "postpone_count", "first_failure", "cancelled", "missed_signals")
-"""Attributes of the current round of a task."""
+"""Attributes of a task's current round."""
 
 
 def load_task(
@@ -39,7 +39,7 @@ def load_task(
         return model.create(task_id, due_time=due_time, **arguments)
     if "repeat" in arguments or ("group" in arguments and (awaited_signals or signals)):
         names = ", ".join([*(["awaited_signals"] if awaited_signals else []), *(["signals"] if signals else []), *left])
-        raise ValueError(f"a task that is loaded with a group or a rule has no {names}: leave out one of both")
+        raise ValueError(f"a task cannot be loaded with {names} and a group or a rule: leave one of them out")
     for name in (*awaited_signals, *(signals or {}), *left.get("missed_signals", ())):
         signal_named(model, name)
     state: State[Any] | None = arguments.pop("state", None)
@@ -57,7 +57,7 @@ def load_task(
 
 
 def _round_attributes(model: type[Task], state: State[Any] | None, left: Mapping[str, Any]) -> Item:
-    """Return the stored attributes of a round for a new task, whose creation begins that round."""
+    """Return the stored attributes of a round that begins with the task's creation."""
     creation = new_token()
     also: Item = {"creation": {STRING: creation}}
     if once := left.get("checkpoints"):

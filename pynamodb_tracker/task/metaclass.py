@@ -17,7 +17,7 @@ from pynamodb_tracker.exceptions import DefinitionError
 from pynamodb_tracker.model.results import is_reserved
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.schema import Schema, Table, UseCase
-from pynamodb_tracker.model.serialization import of_default
+from pynamodb_tracker.model.serialization import serialize_value
 from pynamodb_tracker.model.signals import SignalName
 from pynamodb_tracker.status import CANCELLED, END, HIGHEST, LOWEST, SPACING, Codes, Status
 from pynamodb_tracker.step import BoundStep, State, Step
@@ -27,14 +27,13 @@ from pynamodb_tracker.task.guarded import offered
 
 _UNITS = ("read_capacity_units", "write_capacity_units")
 _META_DEFAULTS = {"connect_timeout_seconds": 3, "read_timeout_seconds": 5, "max_pool_connections": 64}
-"""PynamoDB's timeouts of 15 and 30 seconds outlast most locks and Lambda functions. It keeps 10 connections, and each
-thread beyond that opens and drops a connection per request."""
+"""PynamoDB's timeouts of 15 and 30 seconds outlast most locks and Lambda functions. It keeps only 10 connections,
+and more threads would open a new one for each request."""
 
 _PARAMETERS_OF_CREATE = frozenset(
     {"cls", "debounce", "hash_key", "merge", "range_key", "self", "until", "wait", "wait_for"}
 )
-"""Parameters of `create`, similar methods, and PynamoDB's constructor, which no attribute can be called."""
-
+"""Parameters of `create`, similar methods, and PynamoDB's constructor, which cannot name an attribute."""
 
 _ROUND = (100, 50, 10, 5, 1)  # units of step numbers
 _MOST_ATTEMPTS = 2**63 - 1
@@ -43,7 +42,7 @@ _LONGEST_NAME = 65_535  # bytes: https://docs.aws.amazon.com/amazondynamodb/late
 
 
 class TaskMeta(MetaModel):
-    """The metaclass of tasks: PynamoDB's, with the tracker's checks."""
+    """PynamoDB's metaclass with the tracker's checks."""
 
     def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any) -> None:
         base = cast("type[TaskRow] | None", next((base for base in bases if isinstance(base, TaskMeta)), None))
@@ -74,8 +73,7 @@ class TaskMeta(MetaModel):
     if not TYPE_CHECKING:
 
         def __getattr__(cls, name: str) -> NoReturn:
-            """Suggest a step or attribute for a misspelt name."""
-            # Definition checks ask classes without steps for each name: a hint would slow down cold starts.
+            # The checks below ask a new class for each name, and a hint for them would slow down cold starts.
             has_hint = not name.startswith("_") and vars(cls).get("_bound_steps")
             hint = did_you_mean(name, dir(cls)) if has_hint else ""
             raise AttributeError(f"{cls.__name__} has no step or attribute {name!r}{hint}", name=name, obj=cls)
@@ -85,7 +83,6 @@ class TaskMeta(MetaModel):
 
 
 def _declared(cls: type, namespace: dict[str, Any]) -> dict[str, Any]:
-    """Return the names in the class body, and in the plain classes that it inherits from."""
     mixins = [base for base in cls.__mro__[1:] if not isinstance(base, MetaModel) and base.__module__ != "builtins"]
     mixins = [base for base in mixins if not base.__module__.startswith("pynamodb.")]
     return {name: value for base in reversed(mixins) for name, value in vars(base).items()} | namespace
@@ -97,7 +94,6 @@ def _refuse(model: type[TaskRow], found: Iterator[str]) -> None:
 
 
 def _complete(meta: Any) -> None:
-    """Fill in the defaults of Meta: on-demand capacity, and a client that suits locks and threads."""
     if not any(hasattr(meta, name) for name in ("billing_mode", *_UNITS)):
         meta.billing_mode = "PAY_PER_REQUEST"
     for name, value in _META_DEFAULTS.items():
@@ -148,7 +144,7 @@ def _declare_use_case(model: type[TaskRow], declared: dict[str, Any]) -> None:
         try:
             of.also_from = of.codes_to_start_from(each.also_from)
         except ValueError as error:
-            raise DefinitionError(f"{model.__name__}.{each.name}: {error}; write also_from=(ship.failed,)") from None
+            raise DefinitionError(f"{model.__name__}.{each.name}: {error}: write also_from=(ship.failed,)") from None
     table.claim(use_case.name, model)
 
 
@@ -159,11 +155,10 @@ def _steps(model: type) -> Iterator[Step]:
 
 
 def _mistakes_in_names(base: type[TaskRow], declared: Mapping[str, Any]) -> Iterator[str]:
-    """Yield clashes with names of the library or PynamoDB."""
     users = base.get_attributes().keys() - base.tracker_attributes - {"data"}
     for name, value in declared.items():
         if name in (base.tracker_attributes | {"data", "tracker"}) - {"use_case_id"}:
-            yield f".{name} clashes with a name of the model: choose another one, such as my_{name}"
+            yield f".{name} clashes with a name in the model: choose another, such as my_{name}"
         if isinstance(value, Attribute | Signal | BoundStep | Step | Index):
             yield from _mistakes_in_name(base, name, value, is_users=name in users)
 
@@ -184,17 +179,16 @@ def _mistakes_in_name(base: type[TaskRow], name: str, value: object, *, is_users
     elif (hasattr(base, name) and not (is_step or is_users or is_again)) or (
         isinstance(value, Attribute) and name in _PARAMETERS_OF_CREATE
     ):
-        yield f".{name} clashes with a name of the model: choose another one, such as my_{name}"
+        yield f".{name} clashes with a name in the model: choose another, such as my_{name}"
     elif taken is not None and is_step != isinstance(value, BoundStep | Step):
         yield f".{name} is both a step and an attribute: rename one of them"
     elif isinstance(declared, Step) and declared.name != name:
-        yield f".{name} and {declared.name} are one Step: write a Step(...) of its own for each"
+        yield f".{name} and {declared.name} are one Step: write a Step(...) for each"
     elif name.startswith("_"):
-        yield f".{name} starts with an underscore, as names of the model do: write {name.lstrip('_') or 'value'}"
+        yield f".{name} starts with an underscore, like the model's names: write {name.lstrip('_') or 'value'}"
 
 
 def _mistakes_in_attributes(model: type[TaskRow]) -> Iterator[str]:
-    """Yield attributes that clash with the tracker's own."""
     reserved = (*model.tracker_attributes, "data")
     stored: dict[str, str] = {}
     for name, attribute in sorted(model.get_attributes().items(), key=lambda pair: pair[0] not in reserved):
@@ -211,7 +205,7 @@ def _mistakes_in_attributes(model: type[TaskRow]) -> Iterator[str]:
         elif is_reserved(attribute.attr_name):
             yield f".{name} is stored as {attribute.attr_name!r}, which steps use: write another attr_name"
         elif isinstance(attribute, DiscriminatorAttribute):
-            yield f".{name} is a discriminator, but the use case decides the class of a row: leave it out"
+            yield f".{name} is a discriminator, but the use case decides a row's class: leave it out"
         elif isinstance(attribute, VersionAttribute):
             yield f".{name} is a version, but the lock already guards the row: leave it out"
         stored[attribute.attr_name] = name
@@ -220,22 +214,22 @@ def _mistakes_in_attributes(model: type[TaskRow]) -> Iterator[str]:
 
 
 def _is_stored_name(name: str) -> bool:
-    """Return whether DynamoDB accepts a name, and PynamoDB does not take it for a list entry."""
+    """Return whether DynamoDB accepts a name that PynamoDB does not take for a list entry."""
     encoded = name.encode(errors="ignore")
     return name == encoded.decode() and len(encoded) <= _LONGEST_NAME and not {"[", "]"} & {*name}
 
 
 def _mistakes_in_default(model: type[TaskRow], name: str, attribute: Attribute[Any]) -> Iterator[str]:
-    """Yield a default that cannot be stored. Otherwise it would fail after a claim, when an old row is loaded."""
+    """Yield a default that cannot be stored: loading an old row would fail after its claim."""
     default = attribute.default if attribute.default is not None else attribute.default_for_new
-    is_users = not type(attribute).serialize.__module__.startswith("pynamodb.")  # it may need a network, or a secret
+    is_users = not type(attribute).serialize.__module__.startswith("pynamodb.")  # it may need a network or a secret
     if default is None or callable(default) or is_users:
         return
     try:
-        value = of_default(model, name, attribute, default)
+        value = serialize_value(model, name, attribute, default)
         if value is not None:
             check(model.__name__, name, attribute, value)
-    except ValueError as error:  # of the library, or of an attribute that converts what it is given
+    except ValueError as error:  # the library's, or an attribute's that converts its value
         yield f".{name} has a default that cannot be stored: {error}"
 
 
@@ -243,8 +237,8 @@ def _mistakes_in_table(model: type[TaskRow], declared: Mapping[str, Any]) -> Ite
     name, margin = getattr(model.Meta, "table_name", None), getattr(model.Meta, "clock_margin", timedelta(0))
     if "use_case_id" in declared:
         yield (
-            f" is a use case and has a Meta: write class AppTask(Task) with the Meta, which is the table, and "
-            f"class {model.__name__}(AppTask) with the use case"
+            f" is a use case and has a Meta: write class AppTask(Task) with the Meta, and class "
+            f"{model.__name__}(AppTask) for the use case"
         )
     if not name or not isinstance(name, str):
         yield '.Meta names no table: write table_name = "tasks"'
@@ -252,7 +246,7 @@ def _mistakes_in_table(model: type[TaskRow], declared: Mapping[str, Any]) -> Ite
         yield f".Meta has only one of {' and '.join(_UNITS)}: write both, or neither for a table on demand"
     for setting in dir(model.Meta):
         if setting.startswith("dax_") or (setting == "host" and str(model.Meta.host).startswith(("dax:", "daxs:"))):
-            yield f".Meta.{setting}: DAX is not supported, because its responses may be out of date: leave it out"
+            yield f".Meta.{setting}: DAX is not supported, because its responses may be stale: leave it out"
     if not (isinstance(margin, timedelta) and timedelta(0) <= margin <= LONGEST):
         yield f".Meta.clock_margin = {margin!r}: write a timedelta of zero or more, at most {LONGEST.days} days"
 
@@ -285,7 +279,7 @@ def _mistakes_in_steps(steps: Sequence[Step]) -> Iterator[str]:
     if not steps:
         yield " has no step: write, for example, ship = Step(100)"
     elif [step.on_cancel for step in steps].count(True) > 1:
-        yield " has two steps with on_cancel=True: write it for the one to which cancel moves its tasks"
+        yield " has two steps with on_cancel=True: choose one of them"
     elif all(step.branch for step in steps):
         yield f" has only branch steps: declare the step from which a run chooses {steps[0].name}"
     for place, step in enumerate(steps):
@@ -295,22 +289,19 @@ def _mistakes_in_steps(steps: Sequence[Step]) -> Iterator[str]:
             yield f"{declared}: write a whole number from {LOWEST} to {HIGHEST}"
         if place and number - before.number < SPACING:
             yield (
-                f"{declared} is {number - before.number} after {before.name} = Step({before.number}); steps need a gap "
-                f"of {SPACING}: {_other_number(steps, place)}"
+                f"{declared} is {number - before.number} after {before.name} = Step({before.number}), and steps need a "
+                f"gap of {SPACING}: {_other_number(steps, place)}"
             )
         if place and before.branch and not step.branch:
             yield (
-                f"{declared} comes after {before.name} = Step({before.number}, branch=True); branch steps have the "
+                f"{declared} comes after {before.name} = Step({before.number}, branch=True), but branch steps have the "
                 f"highest numbers: write {before.name} = Step(900, branch=True), if no task is stored at it yet"
             )
-        yield from (f"{declared}: {mistake}" for mistake in _mistakes_in_settings(step))
+        yield from (f"{declared} has {mistake}" for mistake in _mistakes_in_settings(step))
 
 
 def _other_number(steps: Sequence[Step], place: int) -> str:
-    """Return advice for two steps that are too close: a number for the one with the less round number.
-
-    That step was probably inserted later.
-    """
+    """Return advice for two steps that are too close: a number for the less round, probably newer one."""
     pair = (place - 1, place)
     rough = min(_unit_of(steps[new].number) for new in pair)
     inserted = [new for new in pair if _unit_of(steps[new].number) == rough]
@@ -321,18 +312,17 @@ def _other_number(steps: Sequence[Step], place: int) -> str:
         if lowest <= highest
     ]
     if free:
-        return f"{'; '.join(free)}; never renumber a step that tasks are stored with"
+        return f"{', or '.join(free)}. Never renumber a step that tasks are stored with"
     beside = [steps[at] for at in (inserted[-1] - 1, inserted[-1] + 1) if 0 <= at < len(steps)]
     return (
         f"there is no room for {steps[inserted[-1]].name} beside "
-        f"{' and '.join(f'{step.name} = Step({step.number})' for step in beside)}; never renumber a step that tasks "
-        "are stored with, but do the work in the function of a neighbour, or in a task of another use case that "
-        "ctx.create(..., wait=True) creates; if no task is stored yet, write 100, 200, 300"
+        f"{' and '.join(f'{step.name} = Step({step.number})' for step in beside)}. If no task is stored yet, write "
+        "100, 200, 300. Otherwise, never renumber a step, but do its work in the function of a neighbour, or in a task "
+        "that ctx.create(..., wait=True) creates"
     )
 
 
 def _room(steps: Sequence[Step], new: int) -> tuple[int, int]:
-    """Return the lowest and highest number between the neighbours of a step."""
     lowest = steps[new - 1].number + SPACING if new else LOWEST
     last = new + 1 == len(steps)
     return lowest, min(HIGHEST, lowest + 100 - SPACING) if last else steps[new + 1].number - SPACING
@@ -343,7 +333,7 @@ def _unit_of(number: int) -> int:
 
 
 def _roundest(lowest: int, highest: int) -> int:
-    """Return the roundest number within these bounds, as near to the middle as possible."""
+    """Return the roundest number within these bounds, the nearest to the middle."""
     unit = next(unit for unit in _ROUND if highest // unit * unit >= lowest)
     numbers = range(-(-lowest // unit) * unit, highest + 1, unit)
     return min(numbers, key=lambda number: abs(2 * number - lowest - highest))
@@ -353,26 +343,26 @@ def _mistakes_in_flags(step: Step) -> Iterator[str]:
     flags: dict[str, object] = {"branch": step.branch, "on_cancel": step.on_cancel}
     for name, given in flags.items():
         if not isinstance(given, bool):
-            yield f"{name}={shown(given)}; write True or False"
+            yield f"{name}={shown(given)}: write True or False"
     if step.on_cancel is True and not step.branch:
-        yield "on_cancel=True; write branch=True, on_cancel=True"
+        yield "on_cancel=True: write branch=True, on_cancel=True"
 
 
 def _mistakes_in_settings(step: Step) -> Iterator[str]:
     delay: object = step.retry_delay
     if type(step.max_attempts) is not int or not 1 <= step.max_attempts <= _MOST_ATTEMPTS:
-        yield f"max_attempts={shown(step.max_attempts)}; write a whole number from 1 to {_MOST_ATTEMPTS}"
+        yield f"max_attempts={shown(step.max_attempts)}: write a whole number from 1 to {_MOST_ATTEMPTS}"
     times: dict[str, object] = {"lock_for": step.lock_for, "give_up_after": step.give_up_after}
     for name, given in times.items():
         is_time = isinstance(given, timedelta) and timedelta(0) < given <= LONGEST
         if not (is_time or (given is None and name == "give_up_after")):
-            yield f"{name}={given!r}; write a timedelta above zero, at most {LONGEST.days} days"
+            yield f"{name}={given!r}: write a timedelta above zero, at most {LONGEST.days} days"
     if not (delay is None or callable(delay) or (isinstance(delay, timedelta) and delay >= timedelta(0))):
-        yield f"retry_delay={delay!r}; write a timedelta, or a function that takes the attempt's number and returns one"
+        yield f"retry_delay={delay!r}: write a timedelta, or a function that takes the attempt's number and returns one"
     if not isinstance(step.give_up_on, tuple | list) or not all(
         isinstance(kind, type) and issubclass(kind, BaseException) for kind in step.give_up_on
     ):
-        yield f"give_up_on={step.give_up_on!r}; write a tuple of exception classes, (AddressUnknown,)"
+        yield f"give_up_on={step.give_up_on!r}: write a tuple of exception classes, (AddressUnknown,)"
     yield from _mistakes_in_flags(step)
     if step.when_ignored is not None:
         try:
@@ -380,4 +370,4 @@ def _mistakes_in_settings(step: Step) -> Iterator[str]:
         except TypeError as error:
             yield f"when_ignored={shown(step.when_ignored)}: {error}"
     if not isinstance(step.also_from, tuple | list):
-        yield f"also_from={step.also_from!r}; write a tuple of states, (confirm_payment.failed,)"
+        yield f"also_from={step.also_from!r}: write a tuple of states, (confirm_payment.failed,)"

@@ -1,4 +1,4 @@
-"""A task: the model that users derive their table and their use cases from."""
+"""The model from which users derive their table and their use cases."""
 
 from __future__ import annotations
 
@@ -8,24 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from pynamodb.exceptions import DoesNotExist
 
-from pynamodb_tracker import query, strict_json, transitions
+from pynamodb_tracker import arguments, query, strict_json, transitions
 from pynamodb_tracker.aio.lazy import async_version_of
-from pynamodb_tracker.arguments import (
-    check_due_time,
-    check_flags,
-    check_group,
-    check_name,
-    check_new_task,
-    check_parameters,
-    check_reason,
-    check_repeat,
-    check_task_id,
-    check_task_ids,
-    check_threads,
-    check_time,
-    shown,
-    written_as,
-)
 from pynamodb_tracker.exceptions import TaskNotFoundError
 from pynamodb_tracker.model import hydration
 from pynamodb_tracker.model.row import readable
@@ -50,10 +34,10 @@ if TYPE_CHECKING:
 
 
 class Task(GuardedRow, metaclass=TaskMeta):
-    """The model of all tasks: derive a class with a Meta from it, which is the table, and the use cases from that.
+    """The model of all tasks. Derive a class with a Meta from it, which is the table, and the use cases from that.
 
-    An instance holds the values that were read. Only a run with the lock and the methods of this class change the row.
-    Methods that begin with `a` are awaited: they do the same as those without it, and send their requests in threads.
+    An instance has the values as they were read. Only a run with the lock and the methods of this class change the row.
+    Methods that begin with `a` are awaited.
 
     Examples:
         >>> class AppTask(Task):
@@ -62,7 +46,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
     """
 
     if TYPE_CHECKING:
-        Meta: Any  # a user's own Meta is no subclass of PynamoDB's protocol
+        Meta: Any  # a user's own Meta does not derive from PynamoDB's protocol
 
         _bound_steps: ClassVar[Mapping[str, BoundStep[Any]]]
         _states: ClassVar[Mapping[int, State[Any]]]
@@ -70,27 +54,26 @@ class Task(GuardedRow, metaclass=TaskMeta):
     def __repr__(self) -> str:
         row, damaged = readable(self), ", ".join(unreadable_in(self))
         note = f", unreadable: {damaged}" if damaged else ""
-        if "status" not in row.attribute_values:  # damaged, or not read from a table, or only a part of it
+        if "status" not in row.attribute_values:  # damaged, incomplete, or not read from a table
             return f"<{type(self).__name__} {row.task_id!r}{note}>"
         state = self._states.get(row.status, f"unknown {row.status}")
         return f"<{type(self).__name__} {row.task_id!r} {state}, attempt {row.attempt}{note}>"
 
     if TYPE_CHECKING:
-        # Attributes of the row that mean something else on the class.
+        # These mean something else on the class than on a row.
         cancelled: CancelledOf
         group: GroupOf
 
     @property
     def state(self) -> State[Self]:
-        """The state of the task. Its `status` is None if no step declares the code. A missing code is 0."""
+        """The task's state. Its `status` is None if no step declares the code. A missing code is 0."""
         known = self._states.get(self.status)
         return State(type(self), "", None, self.status or 0, self.use_case_id) if known is None else known
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the task for JSON, such as the response of a web service: id, state, times, and your own attributes.
+        """Return the id, state, times and your own attributes for JSON, such as a web service's response.
 
         A time is ISO 8601 text, a Decimal is text with all its digits, bytes are base64, and a set is a sorted list.
-        The worker, the lock and the errors are left out.
 
         Examples:
             >>> assert Order.get_task("o-2").to_dict()["state"] == "ship pending"
@@ -100,7 +83,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
         return plain_task(self)
 
     def to_json(self) -> str:
-        """Return the text of `to_dict` as JSON.
+        """Return `to_dict` as JSON text.
 
         Examples:
             >>> print(Order.get_task("o-2").to_json())
@@ -109,9 +92,9 @@ class Task(GuardedRow, metaclass=TaskMeta):
 
     @classmethod
     def connect(cls) -> None:
-        """Create the client of the table now, because that takes most of a cold start. It sends nothing.
+        """Create the table's client now, because that takes most of a cold start. It sends nothing.
 
-        In AWS Lambda, `handles` and `retry_handler` call it at import, because the init phase has a whole CPU:
+        `handles` and `retry_handler` do so at import, because AWS Lambda's init phase has a whole CPU:
         https://docs.aws.amazon.com/lambda/latest/dg/lambda-runtime-environment.html
 
         Examples:
@@ -120,7 +103,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
         cls.tracker.table.connect()
 
     @classmethod
-    @written_as('{0.__name__}.create("o-1")')
+    @arguments.written_as('{0.__name__}.create("o-1")')
     def create(
         cls,
         /,
@@ -140,30 +123,29 @@ class Task(GuardedRow, metaclass=TaskMeta):
 
         Args:
             task_id: The id, which is unique within the use case.
-            due_time: The earliest time at which it may start, or how long from now that is.
-            state: Another state to begin in, for tasks from elsewhere. In `Order.cancelled`, it has no reason, and was
-                cancelled at the first step.
-            group: A name of 1 to 1024 bytes. Tasks of one group run one at a time, in the order of their creation.
-            repeat: A rule. The task is due at its first occurrence, and again after each success. One more request
+            due_time: When it may start, or how long from now.
+            state: Another state to begin in, for tasks from elsewhere.
+            group: A name of 1 to 1024 bytes. Tasks of a group run one at a time, in the order of their creation.
+            repeat: A rule. The task is due at its first occurrence, and again after each success. A second request
                 lists it for the page.
-            trace: Tracing headers, for example, at most 512 bytes of JSON. They stay with the task, as `task.trace`.
-            wait_for: A signal that the task waits for, such as `Order.paid`.
-            until: When the task stops waiting for the signal, or how long from now that is.
-            urgent: Whether its steps come before those of other tasks, if the use case has `urgent=True`.
+            trace: At most 512 bytes of JSON, such as tracing headers, which stay with the task as `task.trace`.
+            wait_for: A signal to wait for, such as `Order.paid`.
+            until: When the task stops waiting for it, or how long from now.
+            urgent: Whether it runs before other tasks, if the use case has `urgent=True`.
             **attributes: Your own attributes.
 
         Raises:
-            TaskAlreadyExistsError: A task with this id exists. It is not changed, unless it has expired.
+            TaskAlreadyExistsError: A task with this id exists and has not expired. It is not changed.
             ValueNotStorableError: An attribute, which the error names, cannot be stored.
             ValueError: The rule has no more occurrences.
 
         Examples:
             >>> Order.create("o-5", amount=Decimal("42.50"), due_time=timedelta(hours=1))
         """
-        task_id, due_time, group = check_new_task(task_id, due_time, group, repeat)
+        task_id, due_time, group = arguments.check_new_task(task_id, due_time, group, repeat)
         cls.tracker.check_urgent(urgent)
         if repeat is not None and state is not None:
-            raise ValueError("a task that repeats begins at its first step: leave state out")
+            raise ValueError("a repeating task begins at its first step: leave state out")
         code = None if state is None else cls._code_to_begin_in(state, due_time, group)
         also = None
         if state is not None and state == cls.cancelled:
@@ -196,32 +178,31 @@ class Task(GuardedRow, metaclass=TaskMeta):
         urgent: bool = False,
         **attributes: object,
     ) -> Merged[Self]:
-        """Create a task, or merge a request into the existing one. A run that starts later follows each request.
+        """Create a task, or merge a request into the existing one, so that a run starts after each request.
 
-        What happens to an existing task depends on its state:
+        An existing task changes according to its state:
 
-        - Pending at its first step: the task keeps its attributes, unless `merge` changes them.
-        - Running, or past its first step: the task keeps the request, and becomes pending again with it after its
-          success. Later requests are merged with that one.
-        - Succeeded: the task starts over, and the given attributes replace the old ones.
-        - Ignored: the task keeps the request (`effect` is "ignored"), but runs only after a reopen.
+        - Pending at its first step: it keeps its attributes, unless `merge` changes them.
+        - Running, or past its first step: it keeps the request, and is pending again with it after its success.
+        - Succeeded: it starts over, and the given attributes replace the old ones.
+        - Ignored: it keeps the request (`effect` is "ignored"), but runs only after a reopen.
         - Cancelled: nothing changes (`effect` is "cancelled").
 
-        This takes one request if it creates the task or changes nothing, otherwise two. If a request gets no response,
-        and the row cannot show whether it was applied, PynamoDB's error is raised.
+        This takes one request if it creates the task or changes nothing, otherwise two. After a lost response,
+        PynamoDB's error means that the row cannot show whether the request was applied.
 
         Args:
-            task_id: The id of the task.
+            task_id: The task id.
             merge: A function of the task and the given attributes, which changes the task. It may be called more than
                 once. If it raises, nothing changes.
             due_time: When the run may start, or how long from now. The earlier due time wins. A failed task keeps the
                 time of its retry.
             debounce: The given due time wins, even if it is later.
-            repeat: A rule for the task. Without a `due_time`, the call sets the rule and requests no run. Setting the
-                same rule again changes nothing, so a program may do so at each start.
-            trace: Kept with a new task, as in `create`.
-            urgent: Whether the task gets urgent with its next run, as in `create`. Otherwise, it stays as it is.
-            **attributes: Your own attributes. `data` is only for a new task: an existing one keeps its own.
+            repeat: A rule for the task. Without a `due_time`, this only sets the rule. A program may set the same rule
+                at each start.
+            trace: As in `create`, for a new task.
+            urgent: Make the next run urgent, as in `create`.
+            **attributes: Your own attributes. An existing task keeps its `data`.
 
         Raises:
             ValueNotStorableError: An attribute cannot be stored, or the row has no room for both requests.
@@ -233,21 +214,21 @@ class Task(GuardedRow, metaclass=TaskMeta):
         """
         from pynamodb_tracker.features.merges import Merge  # noqa: PLC0415 - few cold starts need it
 
-        task_id = check_task_id(task_id)
-        check_flags(debounce=debounce)
-        due_time = check_due_time(due_time)
-        check_repeat(repeat)
+        task_id = arguments.check_task_id(task_id)
+        arguments.check_flags(debounce=debounce)
+        due_time = arguments.check_due_time(due_time)
+        arguments.check_repeat(repeat)
         if debounce and due_time is None:
             raise ValueError("debounce=True moves the due time: give a due_time")
         if merge is not None:
-            check_parameters(merge, "task", "new")
+            arguments.check_parameters(merge, "task", "new")
             if "data" in attributes:
                 raise TypeError("data cannot be merged: leave it out, or keep the request in other attributes")
         if "state" in attributes:
             raise TypeError("create_or_merge takes no state: a new task is pending at its first step")
         if "group" in attributes:
-            raise TypeError("create_or_merge takes no group: a task of a group runs once; create one for each request")
-        cls.tracker.use_case  # noqa: B018 - a TypeError on the table class, which has no steps
+            raise TypeError("create_or_merge takes no group: create a task of the group for each request")
+        cls.tracker.use_case  # noqa: B018 - raises a TypeError for the table's class
         if repeat is not None:
             _list_schedule(cls, task_id)
         cls.tracker.check_urgent(urgent)
@@ -262,9 +243,9 @@ class Task(GuardedRow, metaclass=TaskMeta):
     def _open_group(cls, name: object) -> Group[Self]:
         from pynamodb_tracker.task.group import Group  # noqa: PLC0415 - few cold starts need it
 
-        if (checked := check_group(name)) is None:
-            raise TypeError(f"{cls.__name__}.group takes the name of a group, and not None")
-        _ = cls.tracker.use_case  # a TypeError on a class that is not a use case
+        if (checked := arguments.check_group(name)) is None:
+            raise TypeError(f"{cls.__name__}.group takes the name of a group, not None")
+        _ = cls.tracker.use_case  # raises a TypeError for the table's class
         return Group(cls, checked)
 
     @classmethod
@@ -273,54 +254,55 @@ class Task(GuardedRow, metaclass=TaskMeta):
         if known is None or known != state:
             names = [str(each).replace(" ", ".") for each in cls._states.values()]
             meant = next((name for name in names if name == str(state).replace(" ", ".")), names[0])
-            raise ValueError(f"{shown(state)} is no state of {cls.__name__}: write state={cls.__name__}.{meant}")
+            raise ValueError(
+                f"{arguments.shown(state)} is not a state of {cls.__name__}: write state={cls.__name__}.{meant}"
+            )
         if state.status is Status.IN_PROGRESS:
-            raise ValueError(f"a task cannot be created as {state}: only a worker that holds its lock is in progress")
+            raise ValueError(f"a task cannot be created as {state}: only a claim puts it in progress")
         if due_time is not None and cls.tracker.ends_at(state.code):
             raise ValueError(f"a task that is {state} is never due: leave due_time out")
         if group is not None and state.status is not Status.PENDING:
-            raise ValueError(f"a task of a group begins pending, and not as {state}: it waits for its turn")
+            raise ValueError(f"a task of a group begins pending, not as {state}, because it waits for its turn")
         return state.code
 
     @classmethod
     def create_many(cls, /, tasks: Iterable[str | Mapping[str, Any]], *, threads: int = 1) -> Report:
         """Create many tasks, each from an id or from a mapping of `task_id` and other arguments of `create`.
 
-        The report lists new tasks as succeeded. Tasks that exist, cannot be stored, or whose request failed are
-        refused. Existing tasks are not changed. `tasks` is read lazily, so it can be a generator of any length. One
-        thread sends one request per task, before it takes the next one. Several threads, such as 25, share requests.
-        Tasks of one group enter it one after another, in the given order.
+        New tasks count as succeeded. Tasks that exist or cannot be stored are refused, and existing ones do not change.
+        `tasks` is read lazily. Several threads, such as 25, share requests. Tasks of a group keep their order.
 
         Examples:
             >>> Order.create_many(({"task_id": f"o-{number}"} for number in range(5, 30)), threads=25)
         """
-        check_threads(threads)
+        arguments.check_threads(threads)
         if isinstance(tasks, str | Mapping):
-            raise TypeError(f"create_many takes an iterable of ids or mappings, not one: write [{shown(tasks)}]")
+            raise TypeError(
+                f"create_many takes an iterable of ids or mappings, not one: write [{arguments.shown(tasks)}]"
+            )
         given: object = tasks
         if isinstance(given, bytes | bytearray) or not isinstance(given, Iterable):
-            raise TypeError(f"create_many takes an iterable of ids or mappings, not {shown(given)}")
+            raise TypeError(f"create_many takes an iterable of ids or mappings, not {arguments.shown(given)}")
         from pynamodb_tracker.work.bulk import report_of_each  # noqa: PLC0415 - for cold starts, which run one task
 
-        def create(_task_id: str, arguments: dict[str, Any]) -> Literal["succeeded"]:
-            cls.create(**arguments)
+        def create(_task_id: str, options: dict[str, Any]) -> Literal["succeeded"]:
+            cls.create(**options)
             return "succeeded"
 
-        tasks_by_id = ((arguments["task_id"], arguments) for arguments in map(_arguments, tasks))
-        return report_of_each(tasks_by_id, create, threads, lambda arguments: arguments.get("group"))
+        tasks_by_id = ((options["task_id"], options) for options in map(_options_of, tasks))
+        return report_of_each(tasks_by_id, create, threads, lambda options: options.get("group"))
 
     @classmethod
     def get_task(cls, /, task_id: str, *, with_data: bool = True) -> Self:
-        """Return the task, strongly consistent. TaskNotFoundError if there is none.
+        """Return the task, strongly consistent, or raise TaskNotFoundError.
 
-        This takes one request, and one more if its data or its failures are off-row. `with_data=False` leaves `data`
-        out.
+        This takes one request, or two if its data or failures are off-row. `with_data=False` leaves `data` out.
 
         Examples:
             >>> assert Order.get_task("o-2").state == Order.ship.pending
         """
-        task_id = check_task_id(task_id)
-        check_flags(with_data=with_data)
+        task_id = arguments.check_task_id(task_id)
+        arguments.check_flags(with_data=with_data)
         row = transitions.get(cls, task_id)
         if row is not None and with_data:
             row = hydration.fill(cls, {task_id: row}).get(task_id)
@@ -332,15 +314,15 @@ class Task(GuardedRow, metaclass=TaskMeta):
 
     @classmethod
     def get_many(cls, /, task_ids: Iterable[str]) -> list[Self]:
-        """Return these tasks in the order of their ids, each once and strongly consistent. Missing tasks are left out.
+        """Return these tasks in this order, each once and strongly consistent. Missing tasks are left out.
 
-        One request reads 100 tasks. Large tasks and off-row data need more requests:
+        One request reads 100 tasks, or fewer if they are large:
         https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchGetItem.html
 
         Examples:
             >>> first, second = Order.get_many(["o-1", "o-2"])
         """
-        ids = dict.fromkeys(check_task_ids("get_many", task_ids))
+        ids = dict.fromkeys(arguments.check_task_ids("get_many", task_ids))
         found = hydration.fill(cls, hydration.rows(cls, ids))
         return [found[task_id] for task_id in ids if task_id in found]
 
@@ -354,14 +336,18 @@ class Task(GuardedRow, metaclass=TaskMeta):
     ) -> Self:
         """Return the task as PynamoDB's `get` does, and fill in the range key. Eventually consistent by default.
 
-        With `attributes_to_get`, other attributes read as if they were not stored.
+        Args:
+            hash_key: The task id.
+            range_key: The use case's stored name, by default this class's.
+            consistent_read: Whether the read is strongly consistent.
+            attributes_to_get: Other attributes read as if they were not stored.
 
         Examples:
             >>> order = AppTask.get("o-1", "order")
         """
         name = cls.tracker.use_case.name if range_key is None else range_key
         try:
-            return super().get(check_task_id(hash_key), name, consistent_read, attributes_to_get)
+            return super().get(arguments.check_task_id(hash_key), name, consistent_read, attributes_to_get)
         except DoesNotExist as missing:
             missing.msg = f"there is no {cls.__name__} {hash_key!r}"
             missing.args = (missing.msg,)
@@ -369,10 +355,9 @@ class Task(GuardedRow, metaclass=TaskMeta):
 
     @classmethod
     def counts(cls, /) -> dict[State[Self], int]:
-        """Return how many tasks there are in every state, and in codes that no step declares. Eventually consistent.
+        """Return how many tasks are in every state, and in codes that no step declares. Eventually consistent.
 
-        It reads the whole index, all use cases of the table included. An index of up to 1 MB, about 5,000 tasks, takes
-        one request. A larger one is read in segments on a few threads.
+        This reads the whole index of the table: 1 MB, about 5,000 tasks, per request, on a few threads.
 
         Examples:
             >>> assert Order.counts()[Order.ship.pending] == 1
@@ -381,9 +366,9 @@ class Task(GuardedRow, metaclass=TaskMeta):
 
     @classmethod
     def pauses(cls, /) -> list[Pause]:
-        """Return the current pauses of steps, in the order of the steps. One strongly consistent read.
+        """Return the current pauses, in the order of the steps. One strongly consistent read.
 
-        TrackerError with `UseCase(..., pausable=False)`.
+        Raises TrackerError with `UseCase(..., pausable=False)`.
 
         Examples:
             >>> assert [pause.reason for pause in Order.pauses()] == []
@@ -393,7 +378,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
         return in_force(cls)
 
     @classmethod
-    @written_as('{0.__name__}.cancel("o-1", reason="the customer moved away")')
+    @arguments.written_as('{0.__name__}.cancel("o-1", reason="the customer moved away")')
     def cancel(
         cls,
         /,
@@ -405,40 +390,38 @@ class Task(GuardedRow, metaclass=TaskMeta):
         go_to: BoundStep[Self] | None = None,
         even_running: bool = False,
     ) -> Cancellation[Self]:
-        """End a task at whichever step it is, or let a branch step lead it to that end, such as a refund.
+        """Cancel a task at any step. With a branch step, such as a refund, it ends after that.
 
-        Only `reopen` lets it start again, and cancelling it again is safe. The task no longer waits for anything, and
-        hands on the turn of its group. A task that moves to its next step in the meantime is cancelled there. This
-        takes two requests if nothing intervenes.
+        Only `reopen` lets it start again, and cancelling it again is safe. The task stops waiting, and hands on its
+        group's turn. This takes two requests or more.
 
         Args:
-            task_id: The id of the task.
-            reason: Why. It is kept in `task.cancelled` and in `errors`.
+            task_id: The task id.
+            reason: Why, for `task.cancelled` and `errors`.
             by: Who cancels it, as in `ignore`.
-            children: Also cancel the tasks that it waits for, and those that they wait for, each to its own
-                `on_cancel` step. One transaction cancels up to 100 tasks, or else nothing. In a group, a task takes
-                the place of four. Beyond that, or with two tasks of one group, the deepest are cancelled first and the
-                task itself last, one by one.
-            go_to: A branch step, such as `Order.refund`, by default the step with `on_cancel`. The task is pending
-                there. After its success, the task ends as cancelled.
-            even_running: Also if a worker is running one of the tasks. Nothing more of its run is recorded, but its
-                block is not stopped. In a group, the next task starts in the meantime.
+            children: Also cancel the tasks that it waits for, and so on. One transaction cancels up to 100 tasks, where
+                a task of a group counts as four. Beyond that, or with two tasks of a group, they are cancelled one by
+                one, the deepest first.
+            go_to: A branch step where the task is pending, by default the step with `on_cancel`. After its success, the
+                task ends as cancelled.
+            even_running: Also cancel running tasks. Nothing more of their runs is recorded, but their blocks are not
+                stopped, and in a group the next task starts in the meantime.
 
         Raises:
             TaskLockedError: A worker is running one of the tasks.
             TaskAlreadySucceededError: The task has ended.
             TaskNotFoundError: There is no such task.
-            TrackerError: The children cannot all be cancelled: some are not listed, or this program does not declare
-                their use case. Nothing was changed, or a note says which tasks are cancelled.
+            TrackerError: Not all children can be cancelled, because they are not listed, or this program does not
+                declare their use case. Nothing was changed, or a note says which tasks are cancelled.
 
         Examples:
             >>> Order.cancel("o-2", reason="the customer moved away", by="ada")
         """
         from pynamodb_tracker.transitions import cancelling  # noqa: PLC0415 - few cold starts need it
 
-        reason, by = check_reason(reason), check_name("by", by)
-        task_id = check_task_id(task_id)
-        check_flags(children=children, even_running=even_running)
+        reason, by = arguments.check_reason(reason), arguments.check_name("by", by)
+        task_id = arguments.check_task_id(task_id)
+        arguments.check_flags(children=children, even_running=even_running)
         codes = None if go_to is None else cls._branch_to_go_to(go_to)
         return cancelling.cancel(cls, task_id, cancelling.Cancel(reason, by, children, codes, even_running))
 
@@ -447,7 +430,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
         given: object = step
         codes = given._definition.codes if isinstance(given, BoundStep) else None
         if codes is None or codes not in cls.tracker.steps or not codes.branch:
-            raise ValueError(f"go_to takes a branch step of {cls.__name__}, not {shown(step)}")
+            raise ValueError(f"go_to takes a branch step of {cls.__name__}, not {arguments.shown(step)}")
         return codes
 
     @classmethod
@@ -461,14 +444,19 @@ class Task(GuardedRow, metaclass=TaskMeta):
         clear_checkpoints: bool = False,
         urgent: bool = False,
     ) -> Self:
-        """Reopen a task at the step at which it was cancelled, has failed or is ignored, and return it.
+        """Reopen a task at the step at which it was cancelled, failed, or became ignored, and return it.
 
-        The arguments are those of a step's `reopen`. A task that has gone to a branch step after `cancel`, and is still
-        there, remains cancelled.
+        A task that is at a branch step because of `cancel` stays cancelled.
+
+        Args:
+            task_id: The id of the task.
+            by: Who does it, for the task's `errors`.
+            due_time: When it is due, by default now, unless it repeats, or waits for others or its turn.
+            clear_checkpoints: Repeat the parts that `ctx.checkpoint` has stored.
+            urgent: Make it urgent, as in `create`.
 
         Raises:
-            TaskNotStartableError: The task is in another state.
-            TaskNotFoundError: There is no such task.
+            TaskNotStartableError: There is no such task, or it is in another state.
 
         Examples:
             >>> Order.cancel("o-2", reason="the customer moved away")
@@ -476,37 +464,37 @@ class Task(GuardedRow, metaclass=TaskMeta):
         """
         from pynamodb_tracker.transitions import cancelling  # noqa: PLC0415 - as above
 
-        task_id, by = check_task_id(task_id), check_name("by", by)
-        check_flags(clear_checkpoints=clear_checkpoints)
+        task_id, by = arguments.check_task_id(task_id), arguments.check_name("by", by)
+        arguments.check_flags(clear_checkpoints=clear_checkpoints)
         cls.tracker.check_urgent(urgent)
         options = {"clear_checkpoints": clear_checkpoints, "urgent": urgent}
-        reopened: Self = cancelling.reopen(cls, task_id, by, check_time("due_time", due_time), **options)
+        reopened: Self = cancelling.reopen(cls, task_id, by, arguments.check_time("due_time", due_time), **options)
         return reopened
 
     @classmethod
     def delete_task(cls, /, task_id: str) -> None:
-        """Delete a task that is not in progress. Otherwise TaskLockedError, or TaskNotFoundError if there is none.
+        """Delete a task that is not in progress. Raises TaskLockedError or TaskNotFoundError.
 
         Examples:
             >>> Order.delete_task("o-2")
         """
-        if transitions.delete(cls, check_task_id(task_id)):
+        if transitions.delete(cls, arguments.check_task_id(task_id)):
             from pynamodb_tracker.control.records import remove_schedule  # noqa: PLC0415 - few tasks repeat
 
             remove_schedule(cls, task_id)
 
     @classmethod
     def delete_use_case(cls, /, *, threads: int = 1) -> Report:
-        """Delete every task of this use case that is not in progress, and then its idle groups.
+        """Delete every task of this use case that is not in progress, and its idle groups.
 
-        If no task is left, it deletes the control item, too. Other use cases do not change. The report lists deleted
-        tasks as succeeded, and those in progress as refused. It reads the whole table, and sends one request per task.
-        Several threads, such as 25, share requests.
+        Deleted tasks count as succeeded, and tasks in progress as refused. If there are none, this also deletes the
+        control item. It reads the whole table, and sends one request per task. Several threads, such as 25, share
+        requests.
 
         Examples:
             >>> report = Order.delete_use_case(threads=25)
         """
-        check_threads(threads)
+        arguments.check_threads(threads)
         from pynamodb_tracker.work.bulk import report_of_each  # noqa: PLC0415 - for cold starts, which run one task
 
         delete_seen = transitions.SeenDeletes(cls).delete
@@ -514,7 +502,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
         def delete(task_id: str, seen: dict[str, Any] | None) -> Literal["succeeded"] | None:
             try:
                 delete_seen(task_id, seen)
-            except TaskNotFoundError:  # another program deleted it since it was read
+            except TaskNotFoundError:  # another program has deleted it
                 return None
             return "succeeded"
 
@@ -534,19 +522,19 @@ class Task(GuardedRow, metaclass=TaskMeta):
     @classmethod
     @async_version_of(create)
     def acreate(cls, /, *args: Any, **options: Any) -> Self:
-        """Create a task, as `create` does, and return it."""
+        """Create a task, as `create` does."""
         return cls.create(*args, **options)
 
     @classmethod
     @async_version_of(create_or_merge)
     def acreate_or_merge(cls, /, *args: Any, **options: Any) -> Merged[Self]:
-        """Create a task, or merge a request into it, as `create_or_merge` does; `merge` is called in a thread."""
+        """Create or merge a task, as `create_or_merge` does. A thread calls `merge`."""
         return cls.create_or_merge(*args, **options)
 
     @classmethod
     @async_version_of(create_many)
     def acreate_many(cls, /, *args: Any, **options: Any) -> Report:
-        """Create many tasks, as `create_many` does. Once cancelled, it creates no more, and waits for its requests."""
+        """Create many tasks, as `create_many` does. Once cancelled, it waits for its last requests."""
         return cls.create_many(*args, **options)
 
     @classmethod
@@ -564,13 +552,13 @@ class Task(GuardedRow, metaclass=TaskMeta):
     @classmethod
     @async_version_of(counts)
     def acounts(cls, /, *args: Any, **options: Any) -> dict[State[Self], int]:
-        """Return how many tasks there are in every state, as `counts` does."""
+        """Return how many tasks are in every state, as `counts` does."""
         return cls.counts(*args, **options)
 
     @classmethod
     @async_version_of(pauses)
     def apauses(cls, /, *args: Any, **options: Any) -> list[Pause]:
-        """Return the current pauses of steps, as `pauses` does."""
+        """Return the current pauses, as `pauses` does."""
         return cls.pauses(*args, **options)
 
     @classmethod
@@ -588,31 +576,30 @@ class Task(GuardedRow, metaclass=TaskMeta):
     @classmethod
     @async_version_of(delete_task)
     def adelete_task(cls, /, *args: Any, **options: Any) -> None:
-        """Delete a task that is not in progress, as `delete_task` does."""
+        """Delete a task, as `delete_task` does."""
         cls.delete_task(*args, **options)
 
     @classmethod
     @async_version_of(delete_use_case)
     def adelete_use_case(cls, /, *args: Any, **options: Any) -> Report:
-        """Delete tasks, as `delete_use_case` does. Once cancelled, it deletes no more, and waits for its requests."""
+        """Delete tasks, as `delete_use_case` does. Once cancelled, it waits for its last requests."""
         return cls.delete_use_case(*args, **options)
 
 
-def _arguments(task: object) -> dict[str, Any]:
+def _options_of(task: object) -> dict[str, Any]:
     if isinstance(task, str):
         return {"task_id": task}
     if not isinstance(task, Mapping):
-        raise TypeError(f"create_many takes ids or mappings, not {shown(task)}: write {{'task_id': ...}}")
+        raise TypeError(f"create_many takes ids or mappings, not {arguments.shown(task)}: write {{'task_id': ...}}")
     for name in task:
         if not isinstance(name, str):
-            raise TypeError(f"create_many takes ids or mappings by name, not one with the key {shown(name)}")
+            raise TypeError(f"create_many takes ids or mappings by name, not one with the key {arguments.shown(name)}")
     if "task_id" not in task:
-        raise TypeError(f"create_many takes mappings with a task_id, not {shown(task)}")
+        raise TypeError(f"create_many takes mappings with a task_id, not {arguments.shown(task)}")
     return dict(task)
 
 
 def _list_schedule(model: type[Task], task_id: str) -> None:
-    """List a task that is about to get a rule."""
     from pynamodb_tracker.control.records import add_schedule  # noqa: PLC0415 - few tasks repeat
 
     add_schedule(model, task_id)

@@ -12,7 +12,7 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Refused
 from pynamodb_tracker.dynamodb.error_codes import is_invalid
 from pynamodb_tracker.features.overflow import expire, log_failures
-from pynamodb_tracker.model.failure import Failure, scrubbed
+from pynamodb_tracker.model.failure import Failure, redact_text
 from pynamodb_tracker.model.failure_log import failures_in_row, for_row, has_log
 from pynamodb_tracker.model.overflow import version_outside_run
 from pynamodb_tracker.model.row import TaskRow, check_tracker_attributes, load, may_expire
@@ -213,7 +213,7 @@ def skip(row: TaskRow, following: Transition, *, abandoned: bool) -> Transition:
 
 def entry_of(kind: str, row: T, step: str, now: datetime, *, reason: str, by: str | None = None) -> Failure:
     """Return the entry of `errors` for a command: not a failure, but who did what to the task, and why."""
-    return Failure(step, row.attempt, now, by or this_worker(), kind, scrubbed(reason, row.redact))
+    return Failure(step, row.attempt, now, by or this_worker(), kind, redact_text(reason, row.redact))
 
 
 class Command(Generic[T]):
@@ -273,6 +273,7 @@ class Command(Generic[T]):
 
     def loaded_after(self) -> T:
         """Return the task as it is after the write, according to the row that was read."""
+        self.statements.complete(self.transition, self.row.task_id)  # with its times, also before it is sent
         after = load(self.statements.model, self.transition.stored_after(self.row._row_state.stored))
         after.attribute_values["errors"] = self.failures
         return after

@@ -18,7 +18,7 @@ from pynamodb_tracker.model.changes import as_stored
 from pynamodb_tracker.model.failure import Failure, add_note, type_of
 from pynamodb_tracker.model.failure_log import failures_in_row, for_row, without_repeated
 from pynamodb_tracker.model.overflow import version_of
-from pynamodb_tracker.model.recent_ends import fitting
+from pynamodb_tracker.model.recent_ends import fit_ends
 from pynamodb_tracker.model.row import TaskRow, may_expire
 from pynamodb_tracker.transitions.ending import RowChanged, build_end, send_until_landed
 from pynamodb_tracker.writes import register
@@ -108,7 +108,7 @@ def _with_errors(task: TaskRow, entries: list[dict[str, Any]], last_error: str) 
     if not isinstance(ends, list):
         return own
     stored: Item = {"errors": {LIST: entries}, "last_error": {STRING: last_error}}
-    return {**own, "recent_ends": fitting(ends, {**task._row_state.stored, **stored})}
+    return {**own, "recent_ends": fit_ends(ends, {**task._row_state.stored, **stored})}
 
 
 def _send_failure(

@@ -7,6 +7,7 @@ blocks late copies. If the row has changed in a way that matters to the success,
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from functools import partial
 from typing import TypeVar, cast
 
@@ -19,7 +20,7 @@ from pynamodb_tracker.dynamodb.transact_write import Unapplied
 from pynamodb_tracker.exceptions import LockLostError, TrackerError, ValueNotStorableError
 from pynamodb_tracker.features.overflow import expire, put_next_version
 from pynamodb_tracker.model.changes import Changes, raise_if_invalid, storable_changes
-from pynamodb_tracker.model.recent_ends import ended, fitting
+from pynamodb_tracker.model.recent_ends import add_end, fit_ends
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.status import end_of
 from pynamodb_tracker.transitions.ending import RowChanged, build_end, send_until_landed, wait_before_retry
@@ -86,18 +87,19 @@ def commit_success(journal: Journal[T], pending: PendingSuccess, actions: Sequen
 def transition_of_success(journal: Journal[T], sent: Changes, participants: Sequence[Participant]) -> Transition:
     """Return the transition of the success. `sent` are the block's changes."""
     claim = journal.claim
-    success = build_end(claim, "succeed", journal.next_code, clock.now(), attempt=0)
+    now = clock.now()
+    success = build_end(claim, "succeed", journal.next_code, now, attempt=0)
     success.add(last_error=None, release_count=None)
     if end_of(journal.next_code) == "succeeded":
         success.add(when.no_request_pending())
     for each in participants:
         each.change(success)
     success.assigned = sent
-    _add_end(journal, success, sent)
+    _add_end(journal, success, sent, now)
     return success
 
 
-def _add_end(journal: Journal[T], success: Transition, sent: Changes) -> None:
+def _add_end(journal: Journal[T], success: Transition, sent: Changes, now: datetime) -> None:
     """Keep this end in the row, unless that would cost a write unit. The row's size is that of its claim."""
     claim, task = journal.claim, journal.claim.task
     if claim.start_time is None or "checkpoints" in journal.additions:
@@ -106,7 +108,7 @@ def _add_end(journal: Journal[T], success: Transition, sent: Changes) -> None:
     stored.pop("last_error", None)
     if "errors" in success.values:
         stored["errors"] = {LIST: success.values["errors"].value}
-    ends = fitting(ended(task, claim.statements.codes.pending, claim.start_time, clock.now()), stored)
+    ends = fit_ends(add_end(task, claim.statements.codes.pending, claim.start_time, now), stored)
     if ends is not None or "recent_ends" in task._row_state.stored:
         success.add(recent_ends=ends)
 
@@ -130,13 +132,13 @@ def _changes_after_interrupt(journal: Journal[T], unstorable: ValueNotStorableEr
 
     An exception of a signal handler looks like one of a value, but only the first time.
     """
-    claim, interrupt = journal.claim, unstorable.__cause__
+    claim, interrupt = journal.claim, unstorable.__cause__ or unstorable.__context__  # an error of data hides its cause
     if interrupt is None:
         raise unstorable
     try:
         changes = storable_changes(claim.task, (claim.statements.result, journal.result))
     except ValueNotStorableError:
-        raise unstorable from interrupt
+        raise unstorable from unstorable.__cause__
     journal.interrupt = interrupt
     return changes
 

@@ -95,7 +95,7 @@ def test_a_lambda_or_a_wrapper_of_an_async_function_is_awaited() -> None:
     ("function", "message"),
     [
         (lambda _: 7, "returned 7, which cannot be awaited"),
-        (lambda _: (each for each in "ab"), "a generator, whose body has not run"),
+        (lambda _: (each for each in "ab"), "a generator, so its body has not run"),
         (lambda _: awaits_twice(), "an awaitable, so its work is not done"),
     ],
     ids=["number", "generator", "awaitable"],
@@ -136,7 +136,7 @@ def test_a_wrapper_that_is_not_async_fails_on_a_thread_and_the_error_says_what_t
         return write(ctx)
 
     Worker({Note.file: wrapper}).run(until_idle=True)
-    assert "a decorator of one has to return one, too" in str(Note.get_task("n-1").last_error)
+    assert "A decorator must return one, too" in str(Note.get_task("n-1").last_error)
 
 
 async def awaits_twice() -> Any:

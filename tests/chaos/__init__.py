@@ -1,1 +1,1 @@
-"""A long random history: processes that are killed and frozen, a network that loses and repeats, and what must hold."""
+"""A long random history with killed and frozen processes and a bad network, and the promises that must hold."""

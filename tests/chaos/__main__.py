@@ -1,9 +1,9 @@
-"""Runs the chaos once: python -m tests.chaos --seconds N --seed N ...; ends with 1 on a violation.
+"""Runs the chaos once: `python -m tests.chaos --seconds N --seed N`. Ends with 1 if a promise was broken.
 
-A seed fixes which worker is killed or frozen and when, when the database crashes, how wrong each clock is, what
-happens to the first, second and third request, and what each worker draws for each of its runs. It does not fix which
-process is faster, so whose request is the third, or which task a run meets. The same seed gives the same faults, but
-not the same history. A promise that broke once is likely to break again within a few runs of its seed.
+The seed decides which worker is killed or frozen and when, when the database crashes, how wrong each clock is, the
+fate of the first requests, and what each worker draws for its runs. It does not decide which process is faster. The
+same seed therefore gives the same faults, but another history. A broken promise is likely to break again within a few
+runs of its seed.
 """
 
 import argparse
@@ -20,11 +20,10 @@ from tests.chaos.summary import lines, traces
 from tests.conftest import prepare_process
 
 INTERRUPTED = 130
-"""What a command ends with by custom after Ctrl-C."""
+"""The usual exit code after Ctrl-C."""
 
 
 def main() -> int:
-    """Run once, and print what happened."""
     settings = _settings()
     prepare_process()
     logging.disable()
@@ -45,7 +44,6 @@ def _run(settings: Settings) -> int:
 
 
 def _rest() -> str:
-    """Return the arguments of this command other than the seed."""
     given = sys.argv[1:]
     if "--seed" in given:
         at = given.index("--seed")

@@ -1,4 +1,4 @@
-"""The block of one run on an event loop: carries out its script as `Block` does, and is cancelled instead of struck."""
+"""One run on an event loop. It carries out its script like `Block`, and may be cancelled."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -16,10 +16,7 @@ from tests.chaos.script import PARTS, Deed
 
 
 class AsyncBlock(Block):
-    """One run of one step of one task, in an asyncio task of its own."""
-
     async def perform(self) -> None:
-        """Claim the task, carry out the script, and tell what became of it."""
         script = self.script
         self.announce()
         try:
@@ -27,13 +24,13 @@ class AsyncBlock(Block):
                 self.task_id, detailed_error=script.detailed, skip_error=script.skip_error, heartbeat=script.heartbeat
             ) as ctx:
                 await self.inside_loop(ctx)
-        except BaseException as error:  # noqa: BLE001 - whatever it is: the checker knows what should not have left
+        except BaseException as error:  # noqa: BLE001 - the checker judges it
             self.left_by(error)
         else:
             self.ended("ok")
 
     def announce(self, **facts: Any) -> None:
-        """Write that the task will be claimed, and have the asyncio task cancelled if the script says so."""
+        """Record that the task will be claimed, and cancel the asyncio task if the script says so."""
         task, interrupt = asyncio.current_task(), self.script.interrupt
         assert task is not None
         self.tell("claim", step=self.step.name, **facts)
@@ -41,14 +38,12 @@ class AsyncBlock(Block):
             asyncio.get_running_loop().call_later(interrupt.after, task.cancel)
 
     def left_by(self, error: BaseException) -> None:
-        """Write what an error of the run says about it."""
         if isinstance(error, asyncio.CancelledError):
             self._left_cancelled(error)
         else:
             self.left(error)
 
     async def inside_loop(self, ctx: Any) -> None:
-        """Carry the script out while the lock is held."""
         self.begun(ctx)
         try:
             self.tell("seen", seen=records(ctx.task), whole=is_whole(ctx.task))
@@ -143,7 +138,7 @@ class AsyncBlock(Block):
             raise
 
     def _left_cancelled(self, error: asyncio.CancelledError) -> None:
-        """Write what a cancel says about the run, and the error of the request that it came upon."""
+        """Record what a cancel says about the run, and the error of the request that it interrupted."""
         came_upon = error.__cause__
         if isinstance(came_upon, TrackerError | PynamoDBException) and outcome(came_upon) == "crash":
             self.left(came_upon)

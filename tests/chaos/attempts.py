@@ -1,4 +1,4 @@
-"""One run of a task of a queue: it leaves a mark with its success, and tells what it knows of that."""
+"""One run of a queue task. It leaves a mark with its success, and reports the outcome."""
 
 import random
 import time
@@ -14,7 +14,7 @@ from tests.chaos.outcomes import Boom, outcome
 from tests.chaos.script import Script
 
 LARGE = 10_000
-"""Half of the characters of a text that does not fit into the row."""
+"""Half the characters of a text that does not fit into the row."""
 
 _ERRORS: dict[str, Callable[[], BaseException]] = {
     "boom": lambda: Boom("the block failed"),
@@ -24,25 +24,25 @@ _ERRORS: dict[str, Callable[[], BaseException]] = {
     "interrupt": KeyboardInterrupt,
     "exit": lambda: SystemExit(3),
 }
-"""What a block raises, by the ending of its script."""
+"""What a block raises, by its script's ending."""
 
 Mark = tuple[int, int]
-"""The number of a step, and the fence of the run that succeeded."""
+"""The step number, and the successful run's fence."""
 
 
 def marks(task: Any) -> list[Mark]:
-    """Return the successes that a task has had, as its runs have left them in it."""
+    """Return the successes that its runs have left in a task."""
     return [(step, fence) for step, fence in task.data.get("marks", [])]
 
 
 def report_crash(log: Log, error: BaseException, task_id: str, number: int) -> None:
-    """Tell of an error that no fault explains."""
+    """Report an error that no fault explains."""
     if outcome(error) == "crash" and not comes_from_nowhere(error):
         log.tell("crash", task_id, number, trace="".join(traceback.format_exception(error))[-3000:])
 
 
 class Attempt:
-    """A run of a step of one task; `work` is what its block does."""
+    """A run of one task's step. `work` is its block."""
 
     def __init__(self, log: Log, number: int, step: Any, script: Script) -> None:
         self.log = log
@@ -53,7 +53,7 @@ class Attempt:
     def run(
         self, task_id: str, work: Callable[[Any], None], interrupts: Interrupts, *, also_from: Sequence[Any] = ()
     ) -> None:
-        """Claim the task, maybe from further states, and carry out what is drawn for it."""
+        """Claim the task, perhaps from other states, and carry out the script."""
         script, succeeds = self.script, self.script.ending == "succeed"
         options = {"detailed_error": script.detailed, "heartbeat": script.heartbeat, "also_from": also_from}
         named = f"{self.step.model.tracker.use_case.name}/{task_id}"
@@ -69,7 +69,7 @@ class Attempt:
                 self._inside(ctx, work)
         except TaskNotStartableError:
             self.log.tell("denied", named, self.number)
-        except BaseException as error:  # noqa: BLE001 - whatever it is: the checker knows what should not have left
+        except BaseException as error:  # noqa: BLE001 - the checker judges it
             report_crash(self.log, error, named, self.number)
         else:
             if succeeds:

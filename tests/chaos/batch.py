@@ -1,4 +1,4 @@
-"""A batch of runs: what `run_all` finds to do, on threads, each task with a script and a history of its own."""
+"""A batch: `run_all` on threads. Each task has its own script and history."""
 
 import itertools
 import threading
@@ -17,15 +17,13 @@ from tests.chaos.script import Script, fated, script
 from tests.chaos.settings import Settings
 
 MOST = 10
-"""Tasks in one batch; each run has a number, and those of the next one are ten higher."""
+"""Tasks in a batch. Run numbers of the next batch are ten higher."""
 THREADS = 5
 FROZEN = 0.15
-"""How many batches in one stand still after one of their first requests was answered, for longer than a lock lasts."""
+"""One batch in this many stops after one of its first responses for longer than a lock lasts."""
 
 
 class Batch:
-    """Runs of one step, started by the library."""
-
     def __init__(self, settings: Settings, log: Log, first: int, step: Any, ledger: Ledger) -> None:
         self.settings = settings
         self.log = log
@@ -38,7 +36,7 @@ class Batch:
         self._guard = threading.Lock()
 
     def run(self) -> None:
-        """Run what there is to do, and tell what the report says of each."""
+        """Run the due tasks, and record what the report says about each."""
         kind, start = type(self.step), type(self.step).start
 
         def told(step: Any, task_id: str, **options: Any) -> Any:
@@ -59,7 +57,7 @@ class Batch:
 
     @contextmanager
     def _freezing(self) -> Iterator[None]:
-        """Let some batches stand still once, when a request was carried out of which no thread knows that yet."""
+        """Freeze some batches once, after a request that no thread has seen the response of."""
         draw, settings = self.settings.drawn("frozen", self.log.worker, self._first), self.settings
         if draw.random() >= FROZEN:
             yield
@@ -77,7 +75,7 @@ class Batch:
             yield
 
     def _tell(self, task_id: str) -> None:
-        """Write that the task will be claimed, before it is: the worker may be killed before there is a report."""
+        """Record that the task will be claimed, because the worker may be killed before the report."""
         with self._guard:
             number = next(self._numbers)
             plan = fated(self._script(number), task_id, dies=False)
@@ -89,9 +87,9 @@ class Batch:
         self.blocks[ctx.task.task_id].inside(ctx)
 
     def _script(self, number: int) -> Script:
-        """Draw a script until it is none that would end the whole batch."""
+        """Draw scripts until one does not end the whole batch."""
         draw = self.settings.drawn("script", self.log.worker, number)
         while (drawn := script(self.settings, draw)).ending in {"interrupt", "exit"}:
             continue
-        # The child of a fork would go on with the batch.
+        # The child of a fork would continue the batch.
         return replace(drawn, interrupt=None, deeds=tuple(deed for deed in drawn.deeds if deed.kind != "fork"))

@@ -1,4 +1,4 @@
-"""The block of one run: carries out its script, and writes to the history before and after every relevant action."""
+"""One run. It carries out its script, and records every relevant action before and after it."""
 
 import os
 import time
@@ -31,18 +31,16 @@ from tests.chaos.records import append, is_whole, records
 from tests.chaos.script import PARTS, Deed, Script
 
 AFTER_A_FAILURE = 1.0
-"""Seconds for which a block waits for late copies of a transaction that failed."""
+"""Seconds for which a block waits for late copies of a failed transaction."""
 
 
 def lateness(ctx: Any) -> float:
-    """Return for how many seconds the lock has been expired by the worker's own clock; below zero while it lasts."""
+    """Return how many seconds ago the lock expired by the worker's clock, or a negative number."""
     return float((clock.now() - ctx.lock_expire_time).total_seconds())
 
 
 @dataclass
 class Block:
-    """One run of one step of one task."""
-
     log: Log
     number: int
     step: Any
@@ -50,22 +48,20 @@ class Block:
     script: Script
     ledger: Ledger
     records: int = 0
-    """How many records the block has added."""
     commits: int = 0
-    """How many transactions it has begun before its end."""
+    """Transactions begun before the end."""
     ending: str = ""
-    """How the block ended: succeed, fail, postpone, give_up or release; nothing until it does."""
+    """succeed, fail, postpone, give_up or release, once it has ended."""
     unbooked: PynamoDBException | None = None
-    """What came of the transaction that was to record the success, where that was an error."""
+    """The error of the transaction that was to record the success."""
     claimed: bool = False
     """Whether the block began."""
     interrupted: str = ""
-    """How the block ends because of an exception out of nowhere that was raised in it: fail or release."""
+    """How an unexpected exception ends the block: fail or release."""
     forked: bool = False
-    """Whether this is the child of a fork, which writes no history of its parent's run."""
+    """Whether this is a forked child, which must not record its parent's run."""
 
     def run(self, interrupts: Interrupts) -> None:
-        """Claim the task, carry out the script, and tell what became of it."""
         self.tell("claim", step=self.step.name)
         if self.script.ending == "die":
             self._die()
@@ -73,7 +69,7 @@ class Block:
         try:
             with interrupts.during(self.script.interrupt), self._start() as ctx:
                 self.inside(ctx)
-        except BaseException as error:  # noqa: BLE001 - whatever it is: the checker knows what should not have left
+        except BaseException as error:  # noqa: BLE001 - the checker judges it
             if not self.forked:
                 self.left(error, interrupts)
         else:
@@ -84,7 +80,6 @@ class Block:
                 os._exit(0)
 
     def tell(self, kind: str, **facts: Any) -> None:
-        """Add a line about this run."""
         self.log.tell(kind, self.task_id, self.number, **facts)
 
     def _start(self) -> AbstractContextManager[Any]:
@@ -95,20 +90,18 @@ class Block:
         return run
 
     def _die(self) -> None:
-        """Claim the task, and leave it like that."""
         try:
             self.begun(self._start().__enter__())
         except BaseException as error:  # noqa: BLE001 - as above
             self.left(error)
 
     def begun(self, ctx: Any) -> None:
-        """Write that the block has begun: before the data is accessed, whose chunks may have to be read."""
+        """Record that the block has begun, before anything reads its data."""
         late = lateness(ctx)
         self.claimed = True
         self.tell("claimed", step=self.step.name, fence=ctx.task.fence, attempt=ctx.attempt, late=late)
 
     def inside(self, ctx: Any) -> None:
-        """Carry the script out while the lock is held."""
         self.begun(ctx)
         try:
             self.tell("seen", seen=records(ctx.task), whole=is_whole(ctx.task))
@@ -172,7 +165,7 @@ class Block:
         return fence
 
     def got_part(self, ctx: Any, name: str, result: int) -> None:
-        """Write what the result is of, and whether it is known to be stored."""
+        """Record whose result it got, and whether that is known to be stored."""
         self.tell("got", name=name, result=result, stored=not ctx._journal.additions["checkpoints"]._unsaved)
 
     def _write(self, what: str, write: Callable[[], object]) -> None:
@@ -185,7 +178,7 @@ class Block:
         self.tell("written", outcome="ok")
 
     def _commit(self, ctx: Any) -> None:
-        """Mark the progress; where that failed hold the lock for a while, so that a late copy of it finds it held."""
+        """Commit the progress. After a failure, keep the lock for a while, so that late copies find it."""
         self.commits += 1
         mark = ctx.task.fence, self.commits
 
@@ -230,7 +223,7 @@ class Block:
 
     @property
     def is_diverted(self) -> bool:
-        """Whether the success of this run leads to the branch step."""
+        """Return whether a success of this run leads to the branch step."""
         return self.step.name == STEPS[0].name and is_diverted(self.task_id)
 
     def _book(self, ctx: Any) -> None:
@@ -243,14 +236,13 @@ class Block:
             raise
 
     def _ends(self, what: str, *, at: float | None = None) -> None:
-        """Write that the end is about to be recorded."""
         self.ending = what
         self.log.tell(
             "write", self.task_id, self.number, at=at, what=what, records=self.records if what == "succeed" else 0
         )
 
     def left(self, error: BaseException, interrupts: Interrupts | None = None) -> None:
-        """Write what an error of the run says about it."""
+        """Record what an error of the run says about it."""
         struck_at = None if interrupts is None else interrupts.struck_at
         if interrupts and struck_at and comes_from_nowhere(error) and not isinstance(error, TrackerError):
             self._interrupted(error, interrupts, struck_at)
@@ -278,7 +270,7 @@ class Block:
         self.tell("written", outcome=came, what=what, interrupt=kind)
 
     def ended(self, came: str, **facts: Any) -> None:
-        """Write the result of the end; for a run that never began, what is known about its claim."""
+        """Record the result of the end, or for a run that never began, of its claim."""
         if self.claimed and not self.ending:  # interrupted before its first deed, and skipped once that was recorded
             self._ends("fail")
         if self.interrupted:  # and the exception was skipped, once it was recorded

@@ -1,4 +1,4 @@
-"""Ways to break each promise in a correct history: the checker must find every one."""
+"""Ways to break each promise in a correct history. The checker must find every one."""
 
 from collections import Counter
 from dataclasses import replace
@@ -211,4 +211,3 @@ BREAKS = {
     "queries agree with the rows": (wrong_counts, queried_twice),
     "chunks are bounded": (third_slot, chunks_without_a_row, chunks_with_a_gap),
 }
-"""By promise, the ways to break it."""

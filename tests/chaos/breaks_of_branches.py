@@ -1,4 +1,4 @@
-"""Ways to break what is promised of branches, postponements, parts and pauses: the checker must find all."""
+"""Ways to break the promises about branches, postponements, parts and pauses."""
 
 from tests.chaos.events import Event
 from tests.chaos.runs import Part, Run
@@ -30,7 +30,6 @@ def part(fence: int, *, stored: bool = True, time: float = 0.0, key: str = "key"
 
 
 def do(story: Story, fence: int, *, stored: bool = True, key: str = "key") -> None:
-    """Let a run have done a part."""
     story.run(fence).calls.append(part(fence, key=key))
     story.run(fence).got.append(part(fence, stored=stored))
 
@@ -70,7 +69,6 @@ def stored_by_a_loser(story: Story) -> None:
 
 
 def paused(story: Story, begun: float) -> Run:
-    """Pause a step, and start it later."""
     for at, kind, facts in ((0.0, "pause", {"step": "weigh", "seconds": 25.0}), (1.0, "paused", {})):
         story.history.pauses.append(Event(at, "worker-1-1", 7, kind, "", facts))
     run = story.run(4)
@@ -92,4 +90,3 @@ BREAKS = {
     "losers store no part": (stored_by_a_loser,),
     "paused steps stand still": (started_while_it_was_paused,),
 }
-"""By promise, the ways to break it."""

@@ -1,4 +1,4 @@
-"""Ways to break what is promised about transactions, in a correct history: the checker must find every one."""
+"""Ways to break the promises about transactions."""
 
 from tests.chaos.runs import Write
 from tests.chaos.story import Story
@@ -124,4 +124,3 @@ BREAKS = {
         booked_though_it_was_taken_over,
     ),
 }
-"""By promise, the ways to break it."""

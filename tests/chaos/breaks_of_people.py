@@ -1,11 +1,11 @@
-"""Ways to break what is promised of releases, interrupts and forks, in a correct history: the checker must find all."""
+"""Ways to break the promises about releases, interrupts and forks."""
 
 from tests.chaos.runs import Write
 from tests.chaos.story import Story
 
 
 def released(story: Story, fence: int) -> None:
-    """Let a person have released the task of that run, before its next claim."""
+    """Let a person release that run's task before its next claim."""
     story.run(fence).released = story.run(fence + 1).claimed - 1
 
 
@@ -55,4 +55,3 @@ BREAKS = {
     "locks of nobody are announced": (locked_by_nobody, locked_though_the_error_denied_it),
     "ends are remembered": (interrupted_and_not_recorded,),
 }
-"""By promise, the ways to break it."""

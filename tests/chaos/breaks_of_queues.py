@@ -1,4 +1,4 @@
-"""Ways to break what is promised of merges, schedules, follow-ups and joins: the checker must find all."""
+"""Ways to break the promises about merges, schedules, follow-ups and joins."""
 
 from dataclasses import replace
 from typing import Any
@@ -231,4 +231,3 @@ BREAKS = {
     "bills wait for their signals": (settled_too_early, still_awaited),
     "counters are exact": (counter_left, parent_left),
 }
-"""By promise, the ways to break it."""

@@ -1,4 +1,4 @@
-"""Ways to break what is promised of the slots of a limit, in a correct history: the checker must find all."""
+"""Ways to break the promises about a limit's slots."""
 
 from dataclasses import replace
 from typing import Any
@@ -8,7 +8,7 @@ from tests.chaos.story import Story
 
 
 def told(story: Story, at: float, kind: str, token: str, *, number: int = 0, **facts: Any) -> None:
-    """Add an event of the worker that is named like its token."""
+    """Add an event of the worker with that token."""
     event = Event(at, f"worker-{token}", number, kind, "", {"token": token, **facts})
     story.history.slots = [*story.history.slots, event]
 
@@ -48,4 +48,3 @@ BREAKS = {
     "slots above the number are not taken": (taken_above_the_number,),
     "slots come back": (locked_for_ever,),
 }
-"""By promise, the ways to break it."""

@@ -1,4 +1,4 @@
-"""Checks a history, and what is left in the tables, against everything that the library promises."""
+"""Checks a history, and the tables at its end, against everything that the library promises."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -40,17 +40,15 @@ OF_ROWS = (
     )
     + checks_of_slots.OF_FINAL
 )
-"""The checks of what is left in the tables."""
+"""Checks of the tables."""
 OF_RUNS = tuple(
     check for part in (checks_of_runs, checks_of_parts, checks_of_pauses, checks_of_slots) for check in part.CHECKS
 )
-"""The checks of what processes have told."""
+"""Checks of the history."""
 
 
 @dataclass(frozen=True)
 class Violation:
-    """A promise that was broken."""
-
     promise: str
     told: str
 
@@ -59,7 +57,7 @@ class Violation:
 
 
 def violations(history: History, final: Final) -> list[Violation]:
-    """Return all that was broken, in the order of the checks."""
+    """Return all broken promises, in the order of the checks."""
     broken: list[Violation] = []
     for of_runs in OF_RUNS:
         broken += _named(of_runs.__name__, of_runs(history))

@@ -1,4 +1,4 @@
-"""What must hold of the records in a row: nothing acknowledged is missing, nothing is from a lost run, none mixed."""
+"""Promises about the records in a row: none is missing, none is from a lost run, and none are mixed."""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -9,7 +9,7 @@ from tests.chaos.runs import History, Run
 
 
 def rows_are_whole(history: History, final: Final) -> Iterator[str]:
-    """Expect that whoever read a row found records, text and note of one version."""
+    """Expect that every reader of a row found records, text and note of one version."""
     for run in history.runs:
         if not run.whole:
             yield f"{run} found a row whose text or note is not of its last record {list(run.seen)[-1:]}"
@@ -20,7 +20,7 @@ def rows_are_whole(history: History, final: Final) -> Iterator[str]:
 
 
 def records_only_grow(history: History, final: Final) -> Iterator[str]:
-    """Expect that what a claim found is the beginning of what later claims found, and of the row in the end."""
+    """Expect that later claims, and the final row, find the records of earlier claims first."""
     for task, runs in history.of_tasks().items():
         views = [(str(run), list(run.seen)) for run in runs if run.looked]
         if task in final.rows:
@@ -33,7 +33,7 @@ def records_only_grow(history: History, final: Final) -> Iterator[str]:
 
 
 def acknowledged_records_stay(history: History, final: Final) -> Iterator[str]:
-    """Expect that an acknowledged record is in the row that a later claim found, and in the end."""
+    """Expect that later claims, and the final row, contain each acknowledged record."""
     for task, runs in history.of_tasks().items():
         for run in runs:
             stored = max(run.stores("ok"), default=0)
@@ -46,7 +46,7 @@ def acknowledged_records_stay(history: History, final: Final) -> Iterator[str]:
 
 
 def losers_leave_no_record(history: History, final: Final) -> Iterator[str]:
-    """Expect that records are of runs that stored them, or may have, and as many as one write of each stored."""
+    """Expect that each record is from a run that may have stored it, as many as one of its writes stored."""
     for task, runs in history.of_tasks().items():
         by_fence = {run.fence: run for run in runs}
         views = [(str(run), run.seen) for run in runs]
@@ -64,7 +64,7 @@ def _out_of_place(seen: Sequence[Record], by_fence: dict[int, Run]) -> Iterator[
     for fence in dict.fromkeys(fences):
         numbers = [number for of, number in seen if of == fence]
         run = by_fence.get(fence)
-        # A save that lost its answer and then its lock is told as lost, though it may have been applied before that.
+        # A save that lost its response and then its lock is reported as lost, but it may have been applied.
         if run is None or len(numbers) not in run.stores("ok", "unknown") | _lost_saves(run):
             yield f"the records {numbers} of fence {fence} were stored by nobody who may have: {run}"
         if numbers != list(range(1, len(numbers) + 1)):

@@ -1,4 +1,4 @@
-"""What must hold of follow-ups: there with each success, and not without; an alert for each task that was ignored."""
+"""Promises about follow-ups: they come with each success, and alerts with each ignored task."""
 
 from collections.abc import Iterator
 
@@ -8,9 +8,9 @@ from tests.chaos.runs import History
 
 
 def follow_ups_come_with_their_success(_: History, final: Final) -> Iterator[str]:
-    """Expect the follow-ups of each success of a sale, made by the run that succeeded, and no others.
+    """Expect that each success of a sale has the follow-ups of its run, and no others.
 
-    Of those that do not fit into one transaction, an earlier attempt may have left some.
+    An earlier attempt may have left some that do not fit into one transaction.
     """
     expected = dict[str, int]()
     for named, row in final.queues.items():
@@ -30,13 +30,13 @@ def follow_ups_come_with_their_success(_: History, final: Final) -> Iterator[str
 
 
 def _has_many(notice: str) -> bool:
-    """Return whether a notice is one of so many that a run that dies may leave some without its success."""
+    """Return whether there are so many notices that a dead run may leave some without its success."""
     _, task_id, _, _ = notice.split("/")
     return has_many(task_id)
 
 
 def alerts_are_for_what_is_ignored(history: History, final: Final) -> Iterator[str]:
-    """Expect an alert for each sale that is ignored, and for no other one, unless a person reopened it."""
+    """Expect that only an ignored sale has an alert, unless a person has reopened it."""
     reopened = {event.task for event in history.of_queues("command") if event.facts["what"] == "reopen"}
     for named, row in final.queues.items():
         use_case, _, task_id = named.partition("/")

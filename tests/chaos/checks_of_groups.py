@@ -1,4 +1,4 @@
-"""What must hold of groups: one task at a time, in order, all that succeeded is in the shared data, nobody is left."""
+"""Promises about groups: one task at a time, in order, and all results are in the shared data."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -9,14 +9,14 @@ from tests.chaos.runs import History
 
 
 def groups_are_worked_off(_: History, final: Final) -> Iterator[str]:
-    """Expect that in the end no task has the turn of a group, or waits for it."""
+    """Expect that in the end, no task has its group's turn, or waits for it."""
     for name, group in final.groups.items():
         if group.turn is not None or group.waiting:
             yield f"group {name} has the turn {group.turn}, and {list(group.waiting)} wait"
 
 
 def groups_have_what_their_tasks_did(_: History, final: Final) -> Iterator[str]:
-    """Expect each success of a task in the data of its group, once, and nothing else."""
+    """Expect that a group's data contains each success of its tasks once, and nothing else."""
     for name, group in final.groups.items():
         done = Counter((task_id, *mark) for task_id, marks in _members(final, name).items() for mark in marks)
         told = Counter((task_id, step, fence) for task_id, step, fence in group.log)
@@ -25,7 +25,7 @@ def groups_have_what_their_tasks_did(_: History, final: Final) -> Iterator[str]:
 
 
 def groups_keep_their_order(history: History, final: Final) -> Iterator[str]:
-    """Expect that a task of a group begins after all that entered before it have ended, unless these were reopened."""
+    """Expect that a group's task begins after all earlier ones have ended, unless these were reopened."""
     reopened = {event.task for event in history.of_queues("command") if event.facts["what"] == "reopen"}
     for name, group in final.groups.items():
         turns = [task_id for task_id, _ in groupby(task_id for task_id, _, _ in group.log)]

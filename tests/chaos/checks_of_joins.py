@@ -1,4 +1,4 @@
-"""What must hold of joins: a task that waits for others goes on once they have all ended, and counts them exactly."""
+"""Promises about joins: a waiting task continues once all its parts have ended, and counts them exactly."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from tests.chaos.runs import History
 
 
 def joins_are_not_early(history: History, _: Final) -> Iterator[str]:
-    """Expect that a report was collected when its parts had succeeded, or were deleted, or its time had come."""
+    """Expect that a report is collected once its parts have succeeded, or were deleted, or its time has come."""
     gone = deleted(history)
     for event in history.of_queues("collect"):
         if event.facts["is_late"]:
@@ -22,7 +22,7 @@ def joins_are_not_early(history: History, _: Final) -> Iterator[str]:
 
 
 def parts_come_with_their_report(history: History, final: Final) -> Iterator[str]:
-    """Expect the parts of a report that has been split, and of no other."""
+    """Expect that only a report that was split has parts."""
     gone, expected = deleted(history), set[str]()
     for named, row in final.queues.items():
         use_case, _, task_id = named.partition("/")
@@ -36,7 +36,7 @@ def parts_come_with_their_report(history: History, final: Final) -> Iterator[str
 
 
 def counters_are_exact(_: History, final: Final) -> Iterator[str]:
-    """Expect that in the end no report waits for a part, and no part has a report that is to hear of it."""
+    """Expect that in the end, no report waits for a part, and no part has a report to notify."""
     for named, row in final.queues.items():
         if named.startswith("report/") and row.facts["waits"] is not None:
             yield f"{named} is at {row.code}, and waits for {row.facts['waits']}"
@@ -45,11 +45,9 @@ def counters_are_exact(_: History, final: Final) -> Iterator[str]:
 
 
 def what_is_cancelled_stays_so(history: History, _: Final) -> Iterator[str]:
-    """Expect that no run of a cancelled report, and of a part that was cancelled with it, begins until a reopen.
+    """Expect that no run of a cancelled report or part begins before a reopen, except its branch.
 
-    Only its branch may begin.
-
-    A run that was tried before the cancel had returned may have been cancelled with it.
+    A run that was tried before the cancel returned may have been cancelled with it.
     """
     tried = {(event.worker, event.run): event.time for event in history.of_queues("try")}
     reopened: dict[str, float] = {}

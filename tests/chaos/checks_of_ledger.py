@@ -1,4 +1,4 @@
-"""What must hold of transactions: a success and its entry are one, reports are true, and a lost run leaves no entry."""
+"""Promises about transactions: success and entry are one, reports are true, and lost runs leave no entry."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -11,7 +11,7 @@ from tests.chaos.runs import History, Run
 
 
 def successes_are_booked_exactly_once(history: History, final: Final) -> Iterator[str]:
-    """Expect one mark of each step that the task has behind it, none of another, and none where none is to be."""
+    """Expect that the ledger has one mark per completed step of the task, and no others."""
     for task in sorted(final.ledger.keys() - final.rows.keys()):
         yield f"{task} has a ledger, and no row"
     for task, row in final.rows.items():
@@ -29,7 +29,7 @@ def successes_are_booked_exactly_once(history: History, final: Final) -> Iterato
 
 
 def booked_successes_are_whole(history: History, final: Final) -> Iterator[str]:
-    """Expect that who is booked may have succeeded, is no unfinished claim, and that all its records are in the row."""
+    """Expect that a booked run may have succeeded, is not an unfinished claim, and all its records are in the row."""
     by_task = history.of_tasks()
     for task, row in final.rows.items():
         by_fence = {run.fence: run for run in by_task.get(task, [])}
@@ -51,7 +51,7 @@ def _parted(run: Run, row: Row) -> Iterator[str]:
 
 
 def transactions_are_as_told(history: History, final: Final) -> Iterator[str]:
-    """Expect the mark of each transaction that was told as applied, once, and none that was told as not applied."""
+    """Expect that a transaction reported as applied has one mark, and one reported as not applied has none."""
     by_task = history.of_tasks()
     for task, runs in by_task.items():
         marks = list(final.ledger.get(task, {}).get(PROGRESS, ()))
@@ -66,7 +66,7 @@ def transactions_are_as_told(history: History, final: Final) -> Iterator[str]:
 
 
 def losers_leave_no_mark(history: History, final: Final) -> Iterator[str]:
-    """Expect marks in the order of their fences, and none that was sent when it was known who had taken over."""
+    """Expect that marks are in fence order, and none was sent by a run that had already been taken over."""
     for task, accounts in final.ledger.items():
         for one, other in pairwise(accounts.get(PROGRESS, ())):
             if other < one:

@@ -1,4 +1,4 @@
-"""What must hold of requests that are merged: each one that was acknowledged is counted once, and none is left over."""
+"""Promises about merged requests: each acknowledged one counts once, and none is left over."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ def _places(row: QueueRow) -> Counter[str]:
 
 
 def requests_are_counted_once(history: History, final: Final) -> Iterator[str]:
-    """Expect each request in one place: it is done, or waits for the person who decides about an ignored task."""
+    """Expect that each request is done, or waits for a person to decide about an ignored task."""
     asked = {event.facts["ask"]: event.task for event in history.of_queues("ask")}
     rows = {named: _places(row) for named, row in final.queues.items() if named.startswith("index/")}
     for event in history.of_queues("asked"):

@@ -1,4 +1,4 @@
-"""What must hold of the parts of runs: one whose result is stored is not repeated, and its key never changes."""
+"""Promises about parts: a stored result is not computed again, and its key never changes."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -7,13 +7,12 @@ from tests.chaos.checks_of_runs import with_takers
 from tests.chaos.runs import History, Run
 
 Name = tuple[str, str]
-"""A step, and a part of it."""
 KEEPING = {"fail", "postpone", "give_up", "release"}
-"""The ends that take a result along whose own write got no answer."""
+"""Ends that store a result again if its own write got no response."""
 
 
 def stored_parts_are_not_repeated(history: History) -> Iterator[str]:
-    """Expect that nobody calls a part again whose result is stored, and that all get that result."""
+    """Expect that nobody repeats a part with a stored result, and everybody gets that result."""
     for runs in history.of_tasks().values():
         yield from _repeated(runs)
 
@@ -37,7 +36,7 @@ def _repeated(runs: Sequence[Run]) -> Iterator[str]:
 
 
 def keys_of_parts_stay(history: History) -> Iterator[str]:
-    """Expect one key for each part of a step of a task, and no other part with the same."""
+    """Expect that a part of a task's step has one key, which no other part has."""
     keys: dict[tuple[str, str, str], str] = {}
     for run in history.runs:
         for part in run.calls:
@@ -49,7 +48,7 @@ def keys_of_parts_stay(history: History) -> Iterator[str]:
 
 
 def losers_store_no_part(history: History) -> Iterator[str]:
-    """Expect that no result is stored of a part that was called when a later claim was known to have been taken."""
+    """Expect that no result is stored for a part that was called after another claim had taken over."""
     for run, taken, taker in with_takers(history):
         late = {part.name for part in run.calls if part.time > taken}
         for part in run.got:

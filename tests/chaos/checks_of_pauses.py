@@ -1,4 +1,4 @@
-"""What must hold of pauses: what the library starts because it is due stands still soon after, until the end."""
+"""Promises about pauses: the library soon stops starting due tasks of a paused step."""
 
 import math
 from collections.abc import Iterator
@@ -8,13 +8,13 @@ from tests.chaos.events import Event
 from tests.chaos.runs import History, Run
 
 SOON = 15.0
-"""Seconds: five between two reads, two for a read, two for a thread that waits for it; loops hang, and machines."""
+"""Seconds: five between two reads, two per read, two for a thread that waits for it. Loops and machines hang, too."""
 AFTER_A_LOOK = 4.0
-"""Seconds within which what was looked at before a worker was frozen is started once it is awake."""
+"""Seconds within which a thawed worker starts what it looked at before it was frozen."""
 SKEW = 2.5
-"""Seconds by which the end of a pause may be another one by another clock."""
+"""Seconds by which clocks may disagree about the end of a pause."""
 LATE = 8.0
-"""Seconds within which a resume that was sent is known to be applied, or not."""
+"""Seconds after which a resume is known to be applied or not."""
 
 
 @dataclass
@@ -25,7 +25,7 @@ class _Pause:
 
 
 def paused_steps_stand_still(history: History) -> Iterator[str]:
-    """Expect no start of a paused step by a worker that was awake, and that could read what is paused."""
+    """Expect that no worker that was awake, and could read the pause, starts a paused step."""
     pauses = list(_pauses(history))
     for run in history.runs:
         if not run.controlled or _is_excused(history, run):

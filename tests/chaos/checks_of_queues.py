@@ -1,4 +1,4 @@
-"""What must hold of all tasks of queues: each success is in its row once, and nothing that failed or was cancelled."""
+"""Promises about queue tasks: a row contains each success once, and nothing failed or cancelled."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -10,7 +10,7 @@ END, CANCELLED, BRANCH = 1000, 1001, 90
 
 
 def is_at_rest(code: int) -> bool:
-    """Return whether a task at this code waits for nobody but a person."""
+    """Return whether a task with this code only waits for a person."""
     return code in {END, CANCELLED} or code % 10 == 3
 
 
@@ -20,7 +20,7 @@ def deleted(history: History) -> set[str]:
 
 
 def tasks_of_queues_are_there(history: History, final: Final) -> Iterator[str]:
-    """Expect every task that was created, and none that nobody created."""
+    """Expect that exactly the created tasks exist."""
     asked = {event.task for event in history.of_queues("make")}
     for event in history.of_queues("made"):
         if event.task not in final.queues:
@@ -31,7 +31,7 @@ def tasks_of_queues_are_there(history: History, final: Final) -> Iterator[str]:
 
 
 def queues_are_worked_off(_: History, final: Final) -> Iterator[str]:
-    """Expect that no task is left that a worker could go on with, or that waits for others that have ended."""
+    """Expect that no task is left that a worker could continue, or that waits for tasks that have ended."""
     for named, row in final.queues.items():
         if named.startswith(("index/", "sale/", "report/", "member/", "bill/")) and not is_at_rest(row.code):
             yield f"{named} is left at {row.code}: {row.facts}"
@@ -40,7 +40,7 @@ def queues_are_worked_off(_: History, final: Final) -> Iterator[str]:
 
 
 def marks_are_those_of_successes(history: History, final: Final) -> Iterator[str]:
-    """Expect a mark of each acknowledged success, in the order of fences, and none of a run that ended otherwise."""
+    """Expect that each acknowledged success has a mark, in fence order, and no other run has one."""
     gone = deleted(history)
     for event in history.of_queues("done"):
         row, mark = final.queues.get(event.task), (event.facts["step"], event.facts["fence"])
@@ -65,7 +65,7 @@ def marks_are_those_of_successes(history: History, final: Final) -> Iterator[str
 
 
 def steps_of_queues_take_turns(_: History, final: Final) -> Iterator[str]:
-    """Expect that each step was done once, in order, and again only where a task is started over."""
+    """Expect that each step was done once, in order, and again only after the task started over."""
     for named, row in final.queues.items():
         steps = [step for step, _ in row.marks]
         starts_over = named.startswith(("index/", "poll/"))
@@ -78,7 +78,7 @@ def steps_of_queues_take_turns(_: History, final: Final) -> Iterator[str]:
 
 
 def cancelled_runs_record_nothing(history: History, final: Final) -> Iterator[str]:
-    """Expect that no success of a run is recorded that a person cancelled."""
+    """Expect that a run that a person cancelled records no success."""
     done = {(event.task, event.facts["fence"]) for event in history.of_queues("done")}
     for event in history.of_queues("cancelled"):
         run = (event.task, event.facts["fence"])

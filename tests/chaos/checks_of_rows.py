@@ -1,4 +1,4 @@
-"""What must hold in the end: every task ended, for a recorded reason, and every row agrees with its index entry."""
+"""Promises about the end: every task ended for a recorded reason, and every row agrees with its index entry."""
 
 import math
 from collections import Counter
@@ -16,7 +16,7 @@ REMEMBERED_FENCES = 8
 
 
 def every_task_ended(history: History, final: Final) -> Iterator[str]:
-    """Expect that every task is there, and succeeded or ignored."""
+    """Expect that every task exists, and succeeded or is ignored."""
     for task in sorted(history.created - final.rows.keys()):
         yield f"{task} was created, and is not there"
     for task in sorted(final.rows.keys() - history.asked):
@@ -27,7 +27,7 @@ def every_task_ended(history: History, final: Final) -> Iterator[str]:
 
 
 def successes_are_on_record(history: History, final: Final) -> Iterator[str]:
-    """Expect that the state of a task is behind every acknowledged success, and that somebody did what it says."""
+    """Expect that a task's state is behind every acknowledged success, and somebody did each step that it claims."""
     by_task = history.of_tasks()
     for task, row in final.rows.items():
         runs = by_task.get(task, [])
@@ -41,7 +41,7 @@ def successes_are_on_record(history: History, final: Final) -> Iterator[str]:
 
 
 def nothing_is_ignored_without_a_reason(history: History, final: Final) -> Iterator[str]:
-    """Expect that an ignored task has used its attempts, or a block gave up, or a person set it aside."""
+    """Expect that an ignored task has used its attempts, or a block gave up, or a person ignored it."""
     by_task = history.of_tasks()
     for task, row in final.rows.items():
         step = IGNORED.get(row.code)
@@ -53,7 +53,7 @@ def nothing_is_ignored_without_a_reason(history: History, final: Final) -> Itera
 
 
 def counts_are_within_bounds(history: History, final: Final) -> Iterator[str]:
-    """Expect that attempts are within the limit, and that the fence is no lower than what a claim was given."""
+    """Expect that attempts are within the limit, and the fence is at least as high as each claim's."""
     by_task = history.of_tasks()
     for task, row in final.rows.items():
         limit = IGNORED[row.code].max_attempts if row.code in IGNORED else 0
@@ -65,7 +65,7 @@ def counts_are_within_bounds(history: History, final: Final) -> Iterator[str]:
 
 
 def ends_are_remembered(history: History, final: Final) -> Iterator[str]:
-    """Expect that a claim whose end was acknowledged is not among the unfinished, and that one that never ended is."""
+    """Expect that a claim with an acknowledged end is not among the unfinished ones, and one that never ended is."""
     by_task, unheard = history.of_tasks(), history.unheard()
     for task, row in final.rows.items():
         runs = {run.fence: run for run in by_task.get(task, [])}
@@ -84,7 +84,7 @@ def ends_are_remembered(history: History, final: Final) -> Iterator[str]:
 
 
 def losses_are_true(history: History, final: Final) -> Iterator[str]:
-    """Expect that a claim whose task a person has released, or whose end was told as lost, is among the unfinished."""
+    """Expect that a claim that a person released, or that lost its lock, is among the unfinished ones."""
     for runs in history.of_tasks().values():
         for run in runs:
             row = final.rows.get(run.task)
@@ -97,10 +97,10 @@ def losses_are_true(history: History, final: Final) -> Iterator[str]:
 
 
 def locks_of_nobody_are_announced(history: History, final: Final) -> Iterator[str]:
-    """Expect that a claim that nobody had is one of those whose error said so, or whose worker died meanwhile.
+    """Expect that the error of a claim that nobody got says so, or its worker died.
 
-    A claim that was refused may be applied later, if a copy of it is still on its way, and one that was taken and lost
-    before its block began is nobody's. One that a person released may have been taken again by the same call.
+    A refused claim may be applied later by a late copy. A claim that was lost before its block began belongs to nobody.
+    The same call may take a claim again after a person released it.
     """
     by_task = history.of_tasks()
     possible = Counter(run.task for run in history.runs if run.outcome in {"refused", "lost"})
@@ -113,7 +113,7 @@ def locks_of_nobody_are_announced(history: History, final: Final) -> Iterator[st
 
 
 def the_index_is_exact(_: History, final: Final) -> Iterator[str]:
-    """Expect that the index has exactly what the rows say, under the keys of their states, with times in order."""
+    """Expect that the index contains exactly the rows, under the keys for their states, with sortable times."""
     rows = Counter(row.entry for row in final.every)
     for entry in rows - final.index:
         yield f"the index has no {entry}"
@@ -129,7 +129,7 @@ def the_index_is_exact(_: History, final: Final) -> Iterator[str]:
 
 
 def queries_agree_with_the_rows(_: History, final: Final) -> Iterator[str]:
-    """Expect that `counts()` are those of the rows, and that the query of a state has each of its tasks once."""
+    """Expect that `counts()` agrees with the rows, and each state's query returns each of its tasks once."""
     counted = Counter(row.code for row in final.rows.values())
     if counted != final.counts:
         yield f"the rows are {dict(counted)}, and counts() says {final.counts}"
@@ -141,7 +141,7 @@ def queries_agree_with_the_rows(_: History, final: Final) -> Iterator[str]:
 
 
 def chunks_are_bounded(_: History, final: Final) -> Iterator[str]:
-    """Expect at most two slots of overflow chunks of a row's data, without a gap, and one item with its errors."""
+    """Expect that a row's data has at most two slots of overflow chunks, without a gap, and one log item."""
     for task, keys in final.chunks.items():
         if task not in final.rows:
             yield f"{task} has no row, but the items {sorted(keys)}"

@@ -1,4 +1,4 @@
-"""What must hold of the runs of a task among themselves: who owned it, in which order, how often."""
+"""Promises about a task's runs: who owned it, in which order, how often."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -9,12 +9,12 @@ from tests.chaos.runs import History, Run
 
 ORDER = {step.name: position for position, step in enumerate(STEPS)}
 AT_ONCE = 0.5
-"""Seconds within which a busy machine comes from the library's check of the lock to the first line of the block."""
+"""Seconds that a busy machine needs from the library's check of the lock to the block's first line."""
 LIMIT = {step.name: step.max_attempts for step in STEPS}
 
 
 def fences_are_unique(history: History) -> Iterator[str]:
-    """Expect that no two claims were given the same fence."""
+    """Expect that no two claims got the same fence."""
     for runs in history.of_tasks().values():
         for one, other in pairwise(runs):
             if one.fence == other.fence:
@@ -22,7 +22,7 @@ def fences_are_unique(history: History) -> Iterator[str]:
 
 
 def one_owner_at_a_time(history: History) -> Iterator[str]:
-    """Expect that nobody held a lock, by the own clock, when a later claim was known to have been taken."""
+    """Expect that nobody held a lock, by their own clock, after a later claim was known to have succeeded."""
     for run, taken, taker in with_takers(history):
         if run.released < math.inf or history.doubtful[run.task] > 0:
             continue  # its worker was taken for dead: it still believes that it holds the task, as it was told
@@ -32,7 +32,7 @@ def one_owner_at_a_time(history: History) -> Iterator[str]:
 
 
 def no_block_begins_after_its_lock(history: History) -> Iterator[str]:
-    """Expect that no lock had expired at the first line of a block, unless its worker was frozen just before that."""
+    """Expect that no lock had expired at the first line of a block, unless its worker was frozen just before."""
     for run in history.runs:
         if run.late > AT_ONCE:
             expired = run.claimed - run.late
@@ -42,7 +42,7 @@ def no_block_begins_after_its_lock(history: History) -> Iterator[str]:
 
 
 def losers_write_nothing(history: History) -> Iterator[str]:
-    """Expect that no write was acknowledged that was sent when a later claim was known to have been taken."""
+    """Expect that no write is acknowledged that was sent after a later claim was known to have succeeded."""
     for run, taken, taker in with_takers(history):
         for write in run.writes:
             if write.outcome == "ok" and write.invoked > taken:
@@ -51,7 +51,7 @@ def losers_write_nothing(history: History) -> Iterator[str]:
 
 
 def released_runs_record_nothing(history: History) -> Iterator[str]:
-    """Expect that no end of a run is acknowledged that a person released, nor a write that was sent after that."""
+    """Expect that after a person released a run, none of its ends or later writes is acknowledged."""
     for run in history.runs:
         for write in run.writes:
             if write.outcome == "ok" and (
@@ -61,12 +61,12 @@ def released_runs_record_nothing(history: History) -> Iterator[str]:
 
 
 def children_of_forks_write_nothing(history: History) -> Iterator[str]:
-    """Expect that every write is refused in a process that its parent forked inside of a block."""
+    """Expect that every write by a process that was forked inside a block is refused."""
     yield from history.children
 
 
 def no_success_is_repeated(history: History) -> Iterator[str]:
-    """Expect that after an acknowledged success nobody claimed that step again, nor an earlier one."""
+    """Expect that after an acknowledged success, nobody claimed that step again, nor an earlier one."""
     for runs in history.of_tasks().values():
         for position, run in enumerate(runs):
             again = (later for later in runs[position + 1 :] if ORDER[later.step] <= ORDER[run.step])
@@ -75,7 +75,7 @@ def no_success_is_repeated(history: History) -> Iterator[str]:
 
 
 def no_step_is_skipped(history: History) -> Iterator[str]:
-    """Expect that before a claim every earlier step was done by a run that may have succeeded, one after the other."""
+    """Expect that before a claim, every earlier step was done in order by a run that may have succeeded."""
     for runs in history.of_tasks().values():
         for one, other in pairwise(runs):
             if ORDER[other.step] < ORDER[one.step]:
@@ -88,7 +88,7 @@ def no_step_is_skipped(history: History) -> Iterator[str]:
 
 
 def attempts_are_counted(history: History) -> Iterator[str]:
-    """Expect that claims count one attempt each, unless released, up to the limit; dead workers count, too."""
+    """Expect that each claim counts as an attempt, up to the limit, unless it was released. Dead workers count, too."""
     unheard = history.unheard()
     for task, runs in history.of_tasks().items():
         for run in runs:
@@ -104,7 +104,7 @@ def attempts_are_counted(history: History) -> Iterator[str]:
 
 
 def postponements_use_up_no_attempt(history: History) -> Iterator[str]:
-    """Expect that a run that has postponed its task, as was acknowledged, does not count as an attempt."""
+    """Expect that a run with an acknowledged postponement does not count as an attempt."""
     unheard = history.unheard()
     for task, runs in history.of_tasks().items():
         for one, other in pairwise(runs):
@@ -117,7 +117,7 @@ def postponements_use_up_no_attempt(history: History) -> Iterator[str]:
 
 
 def refusals_are_true(history: History) -> Iterator[str]:
-    """Expect that a task is called missing or done only where it is: these have been created, and are not deleted."""
+    """Expect that only missing tasks are called missing, and only done tasks done."""
     succeeded = [run for run in history.runs if run.may_have_succeeded]
     done = {(run.task, step.name) for run in succeeded for step in behind(run.task, run.step)}
     for run in history.runs:
@@ -128,12 +128,12 @@ def refusals_are_true(history: History) -> Iterator[str]:
 
 
 def nothing_crashed(history: History) -> Iterator[str]:
-    """Expect that each error that left the library is a refusal, a lost lock, or a failed request."""
+    """Expect that each error from the library is a refusal, a lost lock, or a failed request."""
     yield from history.crashes
 
 
 def with_takers(history: History) -> Iterator[tuple[Run, float, Run]]:
-    """Yield each run of which it is known that it was taken over, with the earliest moment of that, and by whom."""
+    """Yield each run that was taken over, with the earliest time of that, and by whom."""
     for runs in history.of_tasks().values():
         yield from _taken(runs)
 

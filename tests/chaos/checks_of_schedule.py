@@ -1,4 +1,4 @@
-"""What must hold of a task that repeats: each occurrence once, in order, not early, none left out without reason."""
+"""Promises about a repeating task: each occurrence once, in order, not early, and none left out without reason."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ def _positions(times: list[float]) -> list[int]:
 
 
 def occurrences_are_on_the_grid_and_once(_: History, final: Final) -> Iterator[str]:
-    """Expect the occurrences of a task in their order, each once, a whole number of periods apart."""
+    """Expect that a task's occurrences are in order, each once, a whole number of periods apart."""
     for named, row in final.queues.items():
         times = row.facts["occurrences"]
         for time, position in zip(times, _positions(times), strict=True):
@@ -28,7 +28,7 @@ def occurrences_are_on_the_grid_and_once(_: History, final: Final) -> Iterator[s
 
 
 def extra_turns_were_asked_for(history: History, final: Final) -> Iterator[str]:
-    """Expect no more turns beyond the occurrences than people have asked for."""
+    """Expect that there are no more extra turns than people have asked for."""
     asked = Counter(event.task for event in history.of_queues("command") if event.facts["what"] == "now")
     for named, row in final.queues.items():
         if len(row.facts["extras"]) > asked[named]:
@@ -36,7 +36,7 @@ def extra_turns_were_asked_for(history: History, final: Final) -> Iterator[str]:
 
 
 def no_occurrence_is_early(history: History, _: Final) -> Iterator[str]:
-    """Expect that the time of an occurrence has come, by the own clock, within the margin."""
+    """Expect that by the worker's clock, an occurrence's time has come, within the margin."""
     for event in history.of_queues("occurrence"):
         if event.facts["early"] > 0:
             yield f"{event} began {event.facts['early']:.3f} s early"
@@ -62,12 +62,12 @@ def no_occurrence_is_left_out(history: History, final: Final) -> Iterator[str]:
 
 
 def _ignored_by_people(history: History) -> set[str]:
-    """Return the tasks that may have been ignored, which skip what is missed until they are reopened."""
+    """Return tasks that people may have ignored. Such a task skips its occurrences until a reopen."""
     return {event.task for event in history.of_queues("command") if event.facts["what"] == "ignore"}
 
 
 def schedules_go_on(history: History, final: Final) -> Iterator[str]:
-    """Expect that a task that repeats is pending, in progress or failed, whatever happened to its runs."""
+    """Expect that a repeating task is pending, in progress or failed, whatever happened to its runs."""
     steered = _ignored_by_people(history)
     for named, row in final.queues.items():
         if named.startswith("poll/") and row.code not in ({10, 11, 12, 13} if named in steered else {10, 11, 12}):

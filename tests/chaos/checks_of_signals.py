@@ -1,4 +1,4 @@
-"""What must hold of signals from outside: the first one counts, none is too late for a decision, none is waited for."""
+"""Promises about signals: the first one counts, none comes too late for a decision, and nobody waits forever."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -9,11 +9,10 @@ from tests.chaos.runs import History
 from tests.chaos.signals import ANSWERS
 
 ReceivedSignal = tuple[str, str]
-"""A bill, and the name of a signal."""
 
 
 def first_signals_count(history: History, final: Final) -> Iterator[str]:
-    """Expect one value of each signal of a bill, for all who heard or saw one, and that somebody sent it."""
+    """Expect that all who saw a signal of a bill saw the same value, and somebody sent it."""
     known, sent = _known(history), defaultdict[ReceivedSignal, set[str]](set)
     for event in history.of_queues("send"):
         sent[event.task, event.facts["name"]].add(event.facts["value"])
@@ -30,7 +29,7 @@ def first_signals_count(history: History, final: Final) -> Iterator[str]:
 
 
 def one_event_counts(history: History, _: Final) -> Iterator[str]:
-    """Expect that at most one key of a signal counts, however often it is sent, although two have the same value."""
+    """Expect that at most one key of a signal counts, however often it is sent, even with equal values."""
     keys = defaultdict[ReceivedSignal, set[str]](set)
     for event in history.of_queues("counted"):
         if "key" in event.facts:
@@ -41,7 +40,7 @@ def one_event_counts(history: History, _: Final) -> Iterator[str]:
 
 
 def _known(history: History) -> dict[ReceivedSignal, set[str]]:
-    """Return by signal what senders were told that counts, and what blocks have seen."""
+    """Return by signal which values senders were told, and which ones blocks have seen."""
     known = defaultdict[ReceivedSignal, set[str]](set)
     for event in history.of_queues("counted"):
         known[event.task, event.facts["name"]].add(event.facts["value"])
@@ -53,7 +52,7 @@ def _known(history: History) -> dict[ReceivedSignal, set[str]]:
 
 
 def decisions_know_all_signals(_: History, final: Final) -> Iterator[str]:
-    """Expect that a bill was settled with exactly the signals that it has: none that came meanwhile was left out."""
+    """Expect that a bill was settled with exactly the signals in its row: none was left out."""
     for named, row in final.queues.items():
         if named.startswith("bill/") and row.code == END:
             has = {name: row.facts["signals"].get(name) for name in ANSWERS}
@@ -62,7 +61,7 @@ def decisions_know_all_signals(_: History, final: Final) -> Iterator[str]:
 
 
 def bills_wait_for_their_signals(history: History, final: Final) -> Iterator[str]:
-    """Expect that no step began before its signals, or its limit, and that no bill that has ended waits."""
+    """Expect that no step began before its signals or its limit, and no ended bill waits."""
     for event in history.of_queues("settle"):
         if event.facts["missing"] and not event.facts["is_late"]:
             yield f"{event} began without {', '.join(event.facts['missing'])}"

@@ -1,4 +1,4 @@
-"""What must hold of the slots of a limit: nobody takes one that somebody else holds, and each comes back."""
+"""Promises about a limit's slots: nobody takes a held one, and each one comes back."""
 
 import math
 from collections.abc import Iterator
@@ -13,20 +13,20 @@ from tests.chaos.slots import SCALE
 
 @dataclass
 class Holding:
-    """From when until when a worker went by having a slot."""
+    """The time during which a worker relied on a slot."""
 
     number: int
     worker: str
     token: str
     since: float
     expires: float
-    """As it was told when it was taken, or renewed the last time."""
+    """As of its last renewal."""
     returned: float = math.inf
-    """When it was about to be given back."""
+    """When it was about to be returned."""
 
     @property
     def until(self) -> float:
-        """When nobody went by it any more."""
+        """When nobody relied on it any longer."""
         return min(self.expires, self.returned)
 
     def __str__(self) -> str:
@@ -34,7 +34,7 @@ class Holding:
 
 
 def holdings(events: list[Event]) -> list[Holding]:
-    """Return who had which slot, by slot and time. One whose response came after its end was never held."""
+    """Return who held which slot, by slot and time. A slot with a late response was never held."""
     found: dict[str, Holding] = {}
     for event in sorted(events, key=lambda event: event.time):
         token = event.facts["token"]
@@ -50,21 +50,21 @@ def holdings(events: list[Event]) -> list[Holding]:
 
 
 def no_slot_is_held_twice(history: History) -> Iterator[str]:
-    """Expect that a slot is taken only once its holder before went by it no more, so no more run than there are."""
+    """Expect that a slot is taken only once its previous holder no longer relied on it."""
     for before, after in pairwise(holdings(history.slots)):
         if before.number == after.number and after.since < before.until:
             yield f"{after}, while {before} was held"
 
 
 def slots_above_the_number_are_not_taken(history: History) -> Iterator[str]:
-    """Expect no other slots than there are."""
+    """Expect that only existing slots are taken."""
     for each in holdings(history.slots):
         if each.number >= SCALE.slots:
             yield f"{each}, of {SCALE.slots}"
 
 
 def slots_come_back(history: History, final: Final) -> Iterator[str]:  # noqa: ARG001 - as all checks of rows
-    """Expect that each slot can be taken in the end, also those of workers that died."""
+    """Expect that in the end, each slot can be taken, even those that dead workers held."""
     for number in final.lost_slots:
         yield f"slot {number} of {SCALE.name} can be taken by nobody"
 

@@ -15,11 +15,11 @@ from tests.chaos.settings import Settings
 from tests.support.processes import FORKS
 
 GRACE = 30.0
-"""Seconds within which a worker has begun, and one that was told to end has ended."""
+"""Seconds within which a worker has begun, and within which a dismissed worker has ended."""
 
 
 class Process:
-    """A worker process: it is told to end by the end of its input."""
+    """A worker process. The end of its input tells it to end."""
 
     def __init__(self, *arguments: str) -> None:
         stdin, self._input = FORKS.Pipe(duplex=False)
@@ -29,31 +29,27 @@ class Process:
 
     @property
     def pid(self) -> int:
-        """Its process id."""
         assert self._process.pid is not None
         return self._process.pid
 
     @property
     def exitcode(self) -> int | None:
-        """How it ended; None if it has not."""
         return self._process.exitcode
 
     def send_signal(self, number: int) -> None:
-        """Send it a signal, unless it has ended."""
         if self.exitcode is None:
             os.kill(self.pid, number)
 
     def wait(self, timeout: float | None = None) -> int | None:
-        """Return how it ended; None if it has not after so many seconds."""
+        """Return its exit code, or None if it has not ended after that many seconds."""
         self._process.join(timeout)
         return self.exitcode
 
     def dismiss(self) -> None:
-        """Tell it to end once it has done what it is at."""
+        """Tell it to end after its current run."""
         self._input.close()
 
     def end(self) -> None:
-        """Kill it if it has not ended."""
         self._process.kill()
         self._process.join()
         self._input.close()
@@ -66,7 +62,7 @@ def _be_worker(stdin: Connection, *arguments: str) -> None:
 
 
 class Crew:
-    """Workers by number; each has one life at a time."""
+    """Workers by number. Each has one life at a time."""
 
     def __init__(self, settings: Settings, endpoint: str, folder: Path) -> None:
         self.settings = settings
@@ -75,43 +71,38 @@ class Crew:
         self.lives: dict[int, int] = {}
         self.processes: dict[int, Process] = {}
         self.leaving: list[tuple[Process, Path]] = []
-        """Workers that were told to end by SIGTERM, with their histories."""
+        """Workers that got SIGTERM, with their histories."""
         self.died: list[str] = []
-        """Workers that ended without being told to."""
+        """Workers that ended unasked."""
 
     def start(self, number: int, *, calm: bool = False) -> None:
-        """Start the next life of a worker."""
         self.lives[number] = self.lives.get(number, 0) + 1
         name = self._name(number, calm=calm)
         kind = "calm" if calm else self.settings.kind_of(number)
         self.processes[number] = Process(self.settings.to_json(), self.endpoint, str(self.folder), name, kind)
 
     def gather(self) -> None:
-        """Wait until each has begun its history, so that a slow machine does not take the time of its start off."""
+        """Wait until all have begun, so that a slow machine does not lose time."""
         deadline = time.monotonic() + GRACE
         while time.monotonic() < deadline and len([*self.folder.glob("worker-*")]) < len(self.processes):
             time.sleep(0.02)
 
     def kill(self, number: int) -> None:
-        """End a worker in the middle of whatever it does."""
         process = self.processes.pop(number)
         if process.exitcode is not None:
             self.died.append(f"worker {number} ended by itself with {process.exitcode}")
         process.end()
 
     def terminate(self, number: int) -> None:
-        """Tell a worker by SIGTERM to end what it does."""
         process = self.processes.pop(number)
         process.send_signal(signal.SIGTERM)
         self.leaving.append((process, self.folder / f"{self._name(number)}.jsonl"))
 
     def freeze(self, number: int) -> None:
-        """Stop a worker's time."""
         self._log.tell("freeze", self._name(number))
         self.processes[number].send_signal(signal.SIGSTOP)
 
     def wake(self, number: int) -> None:
-        """Let it go on as if nothing had happened."""
         self.processes[number].send_signal(signal.SIGCONT)
         self._log.tell("wake", self._name(number))
 
@@ -125,7 +116,7 @@ class Crew:
         return any(process.exitcode is None for process in self.processes.values())
 
     def dismiss(self) -> None:
-        """Let everybody end what they are at, and wait for it."""
+        """Let all workers finish, and wait for them."""
         for process in self.processes.values():
             process.dismiss()
         for number, process in list(self.processes.items()):
@@ -135,7 +126,7 @@ class Crew:
                 del self.processes[number]
 
     def end(self) -> None:
-        """End everybody who is left, frozen or not, but wait for those that end by themselves."""
+        """End all remaining workers, even frozen ones, but wait for those that are ending."""
         for process, history in self.leaving:
             exitcode = process.wait(GRACE)
             # Before its first claim, it may not have set the handler of the signal, which then ends it.
@@ -153,7 +144,6 @@ class Crew:
 
 @contextlib.contextmanager
 def crew(settings: Settings, endpoint: str, folder: Path) -> Iterator[Crew]:
-    """Yield a crew that ends with it."""
     workers = Crew(settings, endpoint, folder)
     try:
         yield workers

@@ -11,14 +11,12 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Event:
-    """Something that a process knew at that moment."""
-
     time: float
-    """Seconds of the machine's own clock, which is one for all processes and never stepped."""
+    """Seconds of the machine's clock, which all processes share and nobody sets."""
     worker: str
-    """Which process, and which life of it."""
+    """The process and its life."""
     run: int
-    """Which run of that process, from 1; 0 where it is about none."""
+    """The process's run, from 1, or 0."""
     kind: str
     """claim, claimed, refused, seen, effect, call, got, write, written, crash, torn, create, created, reopen, ignore,
     release, released, kept, fork, child; of pauses: pause, paused, resume, unread; of
@@ -34,7 +32,7 @@ class Event:
 
 
 class Log:
-    """The history of one process, in a file of its own: whole lines, so that SIGKILL costs the last one at most."""
+    """One process's history, in its own file. It writes whole lines, so SIGKILL costs at most the last one."""
 
     def __init__(self, folder: Path, worker: str) -> None:
         self.worker = worker
@@ -46,12 +44,11 @@ class Log:
         os.write(self._file, json.dumps(line, separators=(",", ":")).encode() + b"\n")
 
     def close(self) -> None:
-        """Close the file."""
         os.close(self._file)
 
 
 def read(folder: Path) -> list[Event]:
-    """Return what all processes told, each in its order; a torn last line was never told."""
+    """Return all processes' lines, each in its order, without torn last lines."""
     return [event for file in sorted(folder.glob("*.jsonl")) for event in _events(file.read_bytes())]
 
 

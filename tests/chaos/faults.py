@@ -1,4 +1,4 @@
-"""The network of a run: what happens to each request, decided by the seed and the request's number alone."""
+"""The network of a run: the seed and a request's number decide its fate."""
 
 import errno
 import json
@@ -30,24 +30,24 @@ from tests.engine.actions import (
 from tests.engine.proxy import Proxy, Reply
 
 KINDS = frozenset(asdict(Rates()))
-"""Everything that may become of a request."""
+"""Everything that can happen to a request."""
 READS = {"GetItem", "BatchGetItem", "Query", "Scan"}
 TRANSACTION = "TransactWriteItems"
 ERROR_500, CONFLICT = Fail(), Fail(400, "TransactionConflictException")
 REFUSED = ("ExpiredTokenException", "InvalidSignatureException", "UnrecognizedClientException")
-"""How a request is refused whose credentials or signature are wrong for a moment."""
+"""Refusals for temporarily wrong credentials or signatures."""
 CODES = {ERROR_500.code, CONFLICT.code, THROTTLED.code, *REFUSED}
-"""Errors of DynamoDB that are made here; a transaction may be cancelled, too."""
+"""Errors that DynamoDB can return here. A transaction may also be cancelled."""
 
 
 def _cancelled(*reasons: str) -> Fail:
-    """Return how a transaction fails for a reason of one of its writes: that of the task, or one of the others."""
+    """Return how a transaction fails because of the task's write or another one."""
     more = {"CancellationReasons": [{"Code": reason} for reason in reasons]}
     return Fail(400, "TransactionCanceledException", more=more)
 
 
 def _fitted(action: Action, writes: int) -> Action:
-    """Return the same action for a transaction of so many writes: an answer has a reason for each."""
+    """Return the action for a transaction with that many writes, because the response has a reason for each."""
     if not isinstance(action, Fail) or "CancellationReasons" not in action.more:
         return action
     one, other = (reason["Code"] for reason in action.more["CancellationReasons"])
@@ -58,7 +58,6 @@ def _fitted(action: Action, writes: int) -> Action:
 
 THROTTLED_IN = (THROTTLED, _cancelled("ThrottlingError", "None"), _cancelled("None", "ThrottlingError"))
 CONFLICT_IN = (_cancelled("TransactionConflict", "None"), _cancelled("None", "TransactionConflict"))
-"""The same of a transaction."""
 BATCH = "BatchExecuteStatement"
 SERVER_ERROR_IN_BATCH: Sequence[Action] = (
     ERROR_500,
@@ -69,32 +68,30 @@ CONFLICT_IN_BATCH = (
     *(FailEverySecond("TransactionConflict"), FailEverySecond("ValidationError")),
     Fail(400, "ValidationException"),
 )
-"""The same of a request of several statements; one that is found invalid leaves statement by statement."""
 THROTTLED_IN_BY: dict[str, Sequence[Action]] = {TRANSACTION: THROTTLED_IN, BATCH: THROTTLED_IN_BATCH}
 CONFLICT_IN_BY: dict[str, Sequence[Action]] = {TRANSACTION: CONFLICT_IN, BATCH: CONFLICT_IN_BATCH}
 FIRST = {"": len(KINDS), TRANSACTION: 2, BATCH: 1}
-"""How many kinds of faults strike the first requests of a target, or of all other writes."""
+"""How many kinds of faults strike the first requests of a target, or all other writes."""
 EVERY = 3
-"""One of so many of the writes is struck, so that most repeats get through; of the others, which are few, each one."""
+"""One in this many writes is struck, so that most repeats get through. Rare kinds are always struck."""
 FEWER = {TRANSACTION: 0.5, BATCH: 0.3}
-"""By what the rates are divided for requests of which there are few."""
+"""Divides the rates for rare requests."""
 STUBBORN = 0.5
-"""How many faults in one, of those of a transaction, strike all repeats of it: else one of them soon gets through."""
+"""One in this many faults of transactions strikes all their repeats, because otherwise one soon gets through."""
 
 
 class Wire(Proxy):
-    """A proxy that keeps no log, which would fill the memory in a long run, but knows what is still under way."""
+    """A proxy without a log, which would fill the memory. It knows the requests on their way."""
 
     requests = 0
     lost = 0
-    """How many requests met a database that was down, or were in its hands when it was killed."""
+    """Requests that met a database that was down, or was killed while working on them."""
 
     def __init__(self, upstream: str) -> None:
         super().__init__(upstream)
         self._held: list[Exchange] = []
 
     def begin(self, target: str, payload: bytes) -> Exchange:
-        """Ask the rule what to do with a request."""
         try:
             body = json.loads(payload)
         except ValueError:
@@ -107,7 +104,6 @@ class Wire(Proxy):
             return exchange
 
     def forward(self, path: str, headers: dict[str, str], payload: bytes, token: str = "") -> Reply:
-        """Have the server answer a request."""
         try:
             return super().forward(path, headers, payload, token)
         except ConnectionError:
@@ -117,7 +113,7 @@ class Wire(Proxy):
 
     @property
     def holds_any(self) -> bool:
-        """Whether a request that somebody has given up may still arrive."""
+        """Whether an abandoned request may still arrive."""
         return any(not exchange.done.is_set() for exchange in self._held)
 
 
@@ -129,42 +125,40 @@ class After(threading.Event):
         self._due = time.monotonic() + seconds
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait, and tell whether it is set."""
         return time.monotonic() >= self._due or super().wait(timeout)
 
 
 class Faults:
-    """The rule of a proxy: requests fail at the given rates until it is told to stop.
+    """A proxy rule: requests fail at the given rates until it stops.
 
-    Some of the first requests have each fault once, so that no run has to wait for chance.
+    Some of the first requests meet each fault once, so that no run has to wait for chance.
     """
 
     def __init__(self, settings: Settings) -> None:
         self.counts: Counter[str] = Counter()
         self.in_transactions: Counter[str] = Counter()
         self.in_batches: Counter[str] = Counter()
-        """The faults that struck a request of several statements."""
+        """Faults of requests with several statements."""
         self._settings = settings
         self._stopped = False
         self._stubborn: dict[str, int] = {}
-        """By the token of a transaction whose repeats are struck as it was: the number of its first request."""
+        """By token, the number of the first request of a transaction with repeats that must fail in the same way."""
         draw = settings.drawn("first faults")
         kinds = sorted(kind for kind, rate in asdict(settings.rates).items() if rate)
         self._first = {of: draw.sample(kinds, min(number, len(kinds))) for of, number in FIRST.items()}
-        """What is still to strike one of the first writes, transactions and batches."""
+        """Faults that the first writes, transactions and batches still have to meet."""
         self._seen: Counter[str] = Counter()
 
     def stop(self) -> None:
-        """Let everything pass from now on; what is held still arrives."""
+        """Let everything pass from now on. Held requests still arrive."""
         self._stopped = True
 
     @property
     def all_struck(self) -> bool:
-        """Whether there was one of each kind; transactions were struck in two ways, and a batch in one."""
+        """Whether each kind of fault has struck, two kinds a transaction, and one a batch."""
         return self.counts.keys() >= KINDS and len(self.in_transactions) > 1 and bool(self.in_batches)
 
     def __call__(self, target: str, body: dict[str, Any], ordinal: int) -> Action:
-        """Return what becomes of a request."""
         if self._stopped:
             return PASS
         first = self._next_first(target if target in FIRST else "", target, body)
@@ -185,7 +179,7 @@ class Faults:
         return action
 
     def _next_first(self, of: str, target: str, body: dict[str, Any]) -> str:
-        """Return which kind of fault this request has to have, as one of the first ones; nothing for the others."""
+        """Return the fault that this request has to meet as one of the first ones."""
         if target in READS or (target == BATCH and len(body["Statements"]) == 1) or not self._first[of]:
             return ""
         self._seen[of] += 1
@@ -198,11 +192,11 @@ UNSENT: tuple[Callable[[], Exception], ...] = (
     lambda: EndpointConnectionError(endpoint_url="https://no.such.host"),
     lambda: SSLError(endpoint_url="https://dynamodb", error="CERTIFICATE_VERIFY_FAILED"),
 )
-"""What keeps a request from being sent: credentials, a token file, the name of the host, and a certificate."""
+"""Faults before sending: credentials, a token file, the host name, and a certificate."""
 
 
 def fail_before_sending(settings: Settings, worker: str) -> None:
-    """From now on, keep some requests of this process from being sent; for good."""
+    """From now on, keep some of this process's requests from being sent."""
     create, numbers = Endpoint.create_request, count()
 
     def create_or_fail(endpoint: Endpoint, params: Any, model: Any = None) -> Any:
@@ -216,7 +210,7 @@ def fail_before_sending(settings: Settings, worker: str) -> None:
 
 
 def drawn(settings: Settings, target: str, ordinal: int, first: str = "") -> tuple[str, Action]:
-    """Return what becomes of the request of that number, and its name; `first` is a kind that it has to be."""
+    """Return the fate of the request with that number, and its name. `first` prescribes a kind."""
     draw = settings.drawn("request", ordinal)
     at = draw.random() * (3 if target in READS else FEWER.get(target, 1))
     later, held = draw.uniform(0.05, 2.0), draw.uniform(0.1, settings.longest_hold)

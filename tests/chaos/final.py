@@ -1,4 +1,4 @@
-"""What is in the tables in the end: rows, index entries, off-row items, counts."""
+"""The tables at the end: rows, index entries, off-row items, counts."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from tests.chaos.records import Record
 
 @dataclass(frozen=True)
 class Entry:
-    """A row as the index has it, or should have it: all that is projected, as it is stored."""
+    """A row as the index has it, or should have it."""
 
     task: str
     status_key: str
@@ -21,8 +21,6 @@ class Entry:
 
 @dataclass(frozen=True)
 class Row:
-    """A task as it was left."""
-
     entry: Entry
     code: int
     attempt: int
@@ -31,59 +29,48 @@ class Row:
     create_time: str
     update_time: str
     status_key: str
-    """What its index key should be."""
     records: Sequence[Record] = ()
     whole: bool = True
     skipped_steps: Sequence[int] = ()
     of_round: Sequence[str] = ()
-    """Which of the attributes it has that failures and parts have left."""
+    """Attributes that failures and parts have left."""
 
 
 @dataclass(frozen=True)
 class QueueRow:
-    """A task of a queue as it was left."""
-
     entry: Entry
     code: int
     status_key: str
-    """What its index key should be."""
     marks: Sequence[tuple[int, int]] = ()
-    """Its successes: the code of the step, and the fence of the run."""
+    """Its successes: the step's code and the run's fence."""
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """What else is in it."""
 
 
 @dataclass(frozen=True)
 class GroupLeft:
-    """A group as it was left."""
-
     turn: str | None
     waiting: Sequence[str]
     log: Sequence[tuple[str, int, int]]
-    """What its tasks have done, in order: the task, the number of the step, and the fence of the run."""
+    """Its tasks' successes in order: task, step number and fence."""
 
 
 @dataclass(frozen=True)
 class Final:
-    """All that is left."""
-
     rows: dict[str, Row]
     index: Counter[Entry]
     counts: dict[int, int]
-    """By code, what the library counts."""
+    """The library's counts, by code."""
     queried: dict[int, list[str]]
-    """By code, the tasks that the library's query of that state returns."""
+    """The tasks that the library's query of a state returns, by code."""
     chunks: dict[str, list[str]] = field(default_factory=dict)
-    """By task, the range keys of its off-row items."""
+    """Range keys of off-row items, by task."""
     ledger: dict[str, dict[str, Sequence[Mark]]] = field(default_factory=dict)
-    """By task and account, what transactions of its runs have left there."""
+    """Marks of runs' transactions, by task and account."""
     queues: dict[str, QueueRow] = field(default_factory=dict)
-    """By use case and id, the tasks of the queues."""
+    """The queues' tasks, by use case and id."""
     groups: dict[str, GroupLeft] = field(default_factory=dict)
     lost_slots: Sequence[int] = ()
-    """Slots of the limit that nobody can take."""
 
     @property
     def every(self) -> list[Row | QueueRow]:
-        """All tasks."""
         return [*self.rows.values(), *self.queues.values()]

@@ -1,4 +1,4 @@
-"""Follow-ups: tasks that are created with the success of a run, or because a task is ignored."""
+"""Follow-ups: tasks created with a success, or because a task is ignored."""
 
 from typing import Any
 
@@ -7,21 +7,20 @@ from tests.chaos.interrupts import Interrupts
 from tests.chaos.queues import FOLLOW_UPS
 
 MANY = 110
-"""How many follow-ups a success of some sales has."""
 
 
 def notice_ids(task_id: str, step: int) -> list[str]:
-    """Return the follow-ups of the success of a step of a sale."""
+    """Return the follow-ups of a sale's success."""
     return [f"{task_id}/{step}/{number}" for number in range(MANY if has_many(task_id) else FOLLOW_UPS)]
 
 
 def has_many(task_id: str) -> bool:
-    """Return whether a sale has more follow-ups than one transaction takes: some are created before its success."""
+    """Return whether a sale has too many follow-ups for a transaction, so that some precede its success."""
     return task_id.endswith(("03", "23", "53", "83"))
 
 
 def run(attempt: Attempt, task_id: str, notice: Any, interrupts: Interrupts) -> None:
-    """Create the follow-ups of this step; how this run ends decides what becomes of them."""
+    """Create this step's follow-ups. The end of this run decides about them."""
 
     def work(ctx: Any) -> None:
         for each in notice_ids(task_id, attempt.step.number):

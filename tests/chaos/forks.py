@@ -1,4 +1,4 @@
-"""A block that forks: its child goes on as if the task was its own, and must not record anything."""
+"""A block that forks. Its child acts as if it owned the task, and must not record anything."""
 
 import os
 import signal
@@ -8,11 +8,11 @@ from tests.chaos.events import Log
 from tests.chaos.records import append
 
 KINDS = ("exit", "return", "save", "extend", "transaction")
-"""What a child does: ends by sys.exit, or leaves the block, at once or after it has tried to write."""
+"""A child calls sys.exit, or leaves the block, immediately or after trying to write."""
 PATIENCE = 5
-"""Seconds after which a child that hangs is ended."""
+"""Seconds after which a hanging child is killed."""
 NUMBER = 99
-"""The number of a record that only a child adds."""
+"""The record number that only children use."""
 SIZE = 50
 
 
@@ -41,7 +41,7 @@ def _try_to_write(log: Log, ctx: Any, task_id: str, run: int, kind: str) -> None
         else:
             with ctx.transaction():
                 pass
-    except Exception as error:  # noqa: BLE001 - whatever it is: nothing was written
+    except Exception as error:  # noqa: BLE001 - nothing was written
         log.tell("child", task_id, run, what=kind, wrote=False, why=type(error).__name__)
     else:
         log.tell("child", task_id, run, what=kind, wrote=True)

@@ -1,4 +1,4 @@
-"""Groups: their tasks run one at a time, in order, and leave in the data that they share when they did."""
+"""Groups: their tasks run one at a time, in order, and note that in the shared data."""
 
 import random
 import time
@@ -12,12 +12,12 @@ GROUP_FOR = 5.0
 
 
 def group_now(draw: random.Random) -> str:
-    """Return which group to enter: few at a time, so that many enter the same."""
+    """Return the group to enter. There are only a few at a time."""
     return f"van-{int(time.monotonic() / GROUP_FOR)}-{draw.choice((0, 0, 0, 1))}"
 
 
 def run(attempt: Attempt, task_id: str, interrupts: Interrupts) -> None:
-    """Add this run to what the group has done."""
+    """Add this run to the group's data."""
 
     def work(ctx: Any) -> None:
         ctx.group.data.setdefault("log", []).append([task_id, attempt.step.number, ctx.task.fence])

@@ -1,4 +1,4 @@
-"""Guards of the protocol that a chaos run can remove, to see that the checker notices."""
+"""Protocol guards that a chaos run can remove, to see that the checker notices."""
 
 import pytest
 
@@ -8,7 +8,7 @@ NAMES = sorted({guard.name for guard in GUARDS})
 
 
 def remove_guard(name: str) -> None:
-    """Take a guard out of all writes of this process, for good; before its conditions are rendered the first time."""
+    """Remove a guard from all writes of this process, before its conditions are first rendered."""
     for guard in GUARDS:
         if guard.name == name:
             guard.remove(pytest.MonkeyPatch())

@@ -1,18 +1,18 @@
-"""Interrupts and cancels at random moments: python -m tests.chaos.interruptions --count N --seed N [--cancel].
+"""Interrupts and cancels at random moments: `python -m tests.chaos.interruptions --count N --seed N [--cancel]`.
 
-It ends with 1 on a violation. Tasks run through a proxy that delays each request and loses some answers.
+It ends with 1 on a violation. Tasks run through a proxy that delays each request and loses some responses.
 
-- Without --cancel, processes run blocking tasks, and a thread of each interrupts its main thread: by Ctrl-C, by an
-  exception or a SystemExit of a signal handler, and by one that is set for the thread.
-- With --cancel, many asyncio tasks of one process run, and each is cancelled, some of them again and again.
+- Without --cancel, processes run blocking tasks, and a thread in each interrupts its main thread: with Ctrl-C, with
+  an exception or SystemExit from a signal handler, or with an exception that another thread raises in it.
+- With --cancel, a process runs many asyncio tasks, and cancels each, some of them repeatedly.
 
 Once the last request has arrived, each run is compared with its row:
 
-- a finished block is recorded as a success, or a note or a line of the log says that it is not;
-- a task is in progress only if a note or a line says that it may be locked;
-- no attempt is lost: the row says what the run did, or a note or a line says otherwise;
-- a cancelled run that has not finished is released: its task is pending, and no attempt is spent;
-- a cancel is never swallowed, and none leaves from a run that nobody cancelled.
+- a finished block is recorded as a success, or a note or a log line says that it is not
+- a task is in progress only if a note or a log line says that it may be locked
+- no attempt is lost: the row shows the run's end, or a note or a log line says otherwise
+- a cancelled run that has not finished is released: its task is pending, and no attempt is used
+- a cancel is never swallowed, and a run that nobody cancelled never raises one
 """
 
 import argparse
@@ -46,19 +46,19 @@ LONGEST_DELAY = 0.06
 """Seconds by which the proxy delays a request at most."""
 
 SETTLED = 1.0
-"""Seconds after which the last request of all has arrived."""
+"""Seconds after which the last request has arrived."""
 
 LONGEST_RUN = 0.15
-"""Seconds within which most blocking runs end; an interrupt comes at any time until then."""
+"""Seconds within which most blocking runs end, and an interrupt comes."""
 
 LONGEST_ASYNC_RUN = 0.3
-"""Seconds within which half of the asyncio runs end; a cancel comes at any time until then."""
+"""Seconds within which half of the asyncio runs end, and a cancel comes."""
 
 AT_ONCE = 20
-"""How many asyncio runs are on their way at the same time."""
+"""How many asyncio runs there are at a time."""
 
 AT_MOST = 900.0
-"""Seconds after which a process that has not ended is ended."""
+"""Seconds after which a process is killed."""
 
 PROCESSES = 4
 
@@ -69,7 +69,7 @@ ENDED = {
     "timeout": "TimeoutError",
     "refused": "TaskAlreadySucceededError",
 }
-"""By block: what it ends with if nobody cancels it; all others succeed."""
+"""By block, its end if nobody cancels it. All others succeed."""
 
 HELD = "confirm in_progress"
 FAILED = "confirm failed"
@@ -77,63 +77,58 @@ DONE = "ship pending"
 
 
 class Interrupted(Exception):  # noqa: N818 - a user's own
-    """What a signal handler raises at a time limit."""
+    """A time limit's exception, raised by a signal handler."""
 
 
 @dataclass
 class Attempt:
-    """What is known about one run, apart from its row."""
+    """The facts about one run, apart from its row."""
 
     task_id: str
     block: str
     kind: str
-    """How it is interrupted: one of KINDS, or a cancel."""
+    """One of KINDS, or a cancel."""
     before: str = "confirm pending"
-    """The state of the task before the run."""
+    """The task's state before the run."""
     strikes: int = 0
-    """How many interrupts or cancels have arrived before the run ended."""
+    """Interrupts or cancels that arrived before the end."""
     entered: bool = False
     finished: bool = False
     raised: str = ""
-    """The type of the exception that a coroutine raised by itself, and the run recorded or was about to record."""
+    """The type of an exception that a coroutine raised by itself, and the run recorded or was about to record."""
     error: str = ""
-    """The type of the exception that left, nothing if none did."""
+    """The type of the exception that left."""
     notes: list[str] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
-    """What the log says about the task, from warnings on."""
+    """Log lines about the task, from warnings on."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """What the row says in the end."""
-
     state: str
     attempt: int
     errors: list[str]
 
 
 def found(order: Any, task_id: str) -> Found:
-    """Read the row."""
     row = order.get_task(task_id)
     return Found(str(row.state), row.attempt, [failure.type for failure in row.errors])
 
 
 def create(order: Any, attempt: Attempt) -> None:
-    """Create the task of an attempt."""
     if attempt.block == "refused":
         attempt.before = DONE
     order.create(attempt.task_id, state=order.ship.pending if attempt.before == DONE else None)
 
 
 class Lines(logging.Handler):
-    """Keeps what the log says about the task of each attempt."""
+    """Keeps the log lines about each attempt's task."""
 
     def __init__(self, attempts: list[Attempt]) -> None:
         super().__init__(logging.WARNING)
         self._attempts = attempts
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep a line."""
         line = record.getMessage()
         for attempt in self._attempts:
             if repr(attempt.task_id) in line or getattr(record, "task_id", "") == attempt.task_id:
@@ -142,7 +137,6 @@ class Lines(logging.Handler):
 
 @contextlib.contextmanager
 def logged(attempts: list[Attempt]) -> Iterator[None]:
-    """Keep what the log says about these attempts."""
     log, lines = logging.getLogger("pynamodb_tracker"), Lines(attempts)
     log.addHandler(lines)
     try:
@@ -152,7 +146,7 @@ def logged(attempts: list[Attempt]) -> Iterator[None]:
 
 
 def delayed(draw: random.Random) -> Callable[[str, object, int], Action]:
-    """Return the rule of a network that delays every request, and loses one answer in a hundred."""
+    """Return a network rule that delays every request, and loses one response in a hundred."""
 
     def rule(_target: str, _body: object, _ordinal: int) -> Action:
         return DropResponse() if draw.random() < 0.01 else Delay(draw.uniform(0, LONGEST_DELAY))
@@ -161,7 +155,7 @@ def delayed(draw: random.Random) -> Callable[[str, object, int], Action]:
 
 
 def problems(attempt: Attempt, row: Found) -> Iterator[str]:
-    """Yield what a run and its row, taken together, break."""
+    """Yield the promises that a run and its row break."""
     told = [*attempt.notes, *attempt.lines]
     is_cancelled = attempt.kind == "cancel"
     if attempt.finished and row.state != DONE and not (told if is_cancelled else attempt.lines):
@@ -258,7 +252,6 @@ KINDS = ("ctrl-c", "handler", "exit", "thread")
 
 
 def perform(order: Any, attempt: Attempt) -> None:
-    """Run the block on the task."""
 
     def function(ctx: Any) -> None:
         attempt.entered = True
@@ -290,14 +283,13 @@ class Gun(threading.Thread):
         self.is_armed = True
 
     def run(self) -> None:
-        """Fire at these moments."""
         for moment in self._moments:
             if self._ended.wait(moment):
                 return
             self._fire()
 
     def stop(self) -> None:
-        """Fire no more; an interrupt that is on its way is ignored by `handle`, or raised here."""
+        """Stop firing. A late interrupt is ignored by `handle`, or raised here."""
         self._ended.set()
         self.join()
         for _ in range(3):
@@ -316,7 +308,7 @@ ERRORS = {signal.SIGINT: KeyboardInterrupt, signal.SIGALRM: Interrupted, signal.
 
 
 class Range:
-    """Runs tasks in the main thread of a process, and interrupts each."""
+    """Runs tasks in a process's main thread, and interrupts each."""
 
     def __init__(self, endpoint: str, direct: str, table: str, seed: str) -> None:
         self.random = random.Random(seed)
@@ -329,13 +321,13 @@ class Range:
         sys.unraisablehook = lambda _: None  # what is raised in the callback of a weak reference changes nothing
 
     def handle(self, number: int, _frame: object) -> None:
-        """Raise what the signal means, if a run is to be interrupted."""
+        """Raise the exception for the signal, if a run is to be interrupted."""
         if self.gun is not None and self.gun.is_armed:
             self.attempts[-1].strikes += 1
             raise ERRORS[signal.Signals(number)]
 
     def interrupt(self, task_id: str) -> None:
-        """Run a task, and interrupt it at a random moment, one time in ten twice."""
+        """Run a task, and interrupt it at a random moment, or one time in ten at two."""
         block = self.random.choice(list(BLOCKS))
         kind = self.random.choice(KINDS)
         if (block, kind) == ("heartbeat", "thread"):
@@ -357,7 +349,7 @@ class Range:
         try:
             gun.start()
             perform(self.order, attempt)
-        except BaseException as error:  # noqa: BLE001 - whatever it is
+        except BaseException as error:  # noqa: BLE001 - kept for the check
             gun.is_armed = False
             attempt.error = type(error).__name__
             attempt.notes = list(notes_of(error))
@@ -367,7 +359,7 @@ class Range:
 
 
 def shoot(endpoints: tuple[str, str], table: str, seed: str, count: int, answer: Connection) -> None:
-    """Be one process: run tasks until that many were interrupted, and send what is known about each."""
+    """Be one process: run tasks until that many were interrupted, and send the facts about each."""
     prepare_process()
     logging.lastResort = None
     of, struck, number = Range(*endpoints, table, seed), 0, 0
@@ -381,7 +373,7 @@ def shoot(endpoints: tuple[str, str], table: str, seed: str, count: int, answer:
 
 
 def interrupt_at_random(engine: Engine, proxy: Proxy, table: str, count: int, seed: int) -> list[Attempt]:
-    """Have processes run tasks until that many were interrupted."""
+    """Let processes run tasks until that many were interrupted."""
     spawn, answers = multiprocessing.get_context("spawn"), []
     with contextlib.ExitStack() as stack:
         for number in range(PROCESSES):
@@ -451,7 +443,7 @@ async def tidying(ctx: Any) -> None:
 
 
 async def losing_a_child(_ctx: Any) -> None:
-    """End by a cancel that is the block's own affair."""
+    """End by a cancel inside the block."""
     child = asyncio.ensure_future(asyncio.sleep(60))
     await asyncio.sleep(0)
     child.cancel()
@@ -482,7 +474,6 @@ ASYNC_BLOCKS: dict[str, Callable[[Any], Awaitable[None]]] = {
 
 
 async def aperform(order: Any, attempt: Attempt) -> None:
-    """Run the block on the task."""
     task = asyncio.current_task()
     assert task is not None
     if attempt.block == "child after a cancel":  # which the program has caught, and not taken back
@@ -511,16 +502,14 @@ async def aperform(order: Any, attempt: Attempt) -> None:
 
 
 async def ended(task: asyncio.Task[None], attempt: Attempt) -> None:
-    """Wait for the end of a run, and keep what left."""
     try:
         await asyncio.shield(task)
-    except BaseException as error:  # noqa: BLE001 - whatever it is
+    except BaseException as error:  # noqa: BLE001 - kept for the check
         attempt.error = type(error).__name__
         attempt.notes = list(notes_of(error))
 
 
 async def _cancelled(order: Any, attempt: Attempt, moments: list[float]) -> None:
-    """Run a task, and cancel it at these moments."""
     task = asyncio.ensure_future(aperform(order, attempt))
     for moment in moments:
         await asyncio.wait([task], timeout=moment)
@@ -529,7 +518,7 @@ async def _cancelled(order: Any, attempt: Attempt, moments: list[float]) -> None
 
 
 async def cancel_at_random(order: Any, direct: Any, count: int, draw: random.Random) -> list[Attempt]:
-    """Run tasks, many at a time, until that many were cancelled at a random moment, one in five up to three times."""
+    """Run many tasks at a time until that many were cancelled at a random moment, one in five up to three times."""
     attempts: list[Attempt] = []
 
     async def work() -> None:
@@ -548,7 +537,7 @@ async def cancel_at_random(order: Any, direct: Any, count: int, draw: random.Ran
 
 
 def run(count: int, seed: int, *, cancel: bool) -> tuple[list[tuple[Attempt, Found]], list[str]]:
-    """Have that many runs interrupted or cancelled; return what is known about each, and what was broken."""
+    """Interrupt or cancel that many runs. Return the facts about each, and the broken promises."""
     engine, draw = start(), random.Random(seed)
     try:
         table = f"interrupts-{seed}"
@@ -573,7 +562,6 @@ def run(count: int, seed: int, *, cancel: bool) -> tuple[list[tuple[Attempt, Fou
 
 
 def main() -> int:
-    """Run once, and print what happened."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.chaos.interruptions", description=(__doc__ or "").partition(":")[0]
     )

@@ -1,4 +1,4 @@
-"""Exceptions out of nowhere: raised in the main thread of a worker at a random moment of a run, once at most."""
+"""Exceptions that strike the main thread of a worker at a random moment of a run, at most once."""
 
 import ctypes
 import logging
@@ -11,19 +11,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 LATEST = 0.4
-"""Seconds after the begin of a run at which it is interrupted at the latest; most have ended before."""
+"""The latest interrupt, in seconds after the start of a run. Most runs have ended by that time."""
 
 
 class OutOfTime(Exception):  # noqa: N818 - what users raise in their handlers of signals has any name
-    """A time limit, as job queues raise it in the handler of a signal, or from another thread."""
+    """A time limit, as job queues raise it in a signal handler or from another thread."""
 
 
 class Pressed(KeyboardInterrupt):
-    """Ctrl-C."""
+    pass
 
 
 class Told(SystemExit):
-    """What a handler of SIGTERM raises."""
+    """Raised by a SIGTERM handler."""
 
 
 class OutOfTimeFromAfar(OutOfTime):
@@ -39,7 +39,7 @@ KINDS: dict[str, type[BaseException]] = {
 
 
 def comes_from_nowhere(error: BaseException | None) -> bool:
-    """Return whether this is such an exception, or what a library has made of one."""
+    """Return whether this is such an exception, or a library's translation of one."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         if isinstance(error, (Pressed, Told, OutOfTime)):
@@ -57,33 +57,32 @@ class ErrorsLogged(logging.Handler):
         self.tasks: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep the task that an error is about."""
         self.tasks.add(getattr(record, "task_id", ""))
 
 
 @dataclass(frozen=True)
 class Interrupt:
-    """What is raised, and when."""
+    """An exception and its time."""
 
     kind: str
     after: float
-    """Seconds from the begin of the run."""
+    """Seconds after the start of the run."""
 
     @classmethod
     def drawn(cls, draw: random.Random) -> "Interrupt":
-        """Draw one; half of them strike early, where a claim is."""
+        """Draw one. Half of them strike early, during a claim."""
         return cls(draw.choice(list(KINDS)), draw.uniform(0, LATEST if draw.random() < 0.5 else 0.03))
 
 
 class Interrupts:
-    """Raises what is asked for in the main thread, whose runs are entered by `during`."""
+    """Raises the requested exceptions in the main thread, within `during`."""
 
     def __init__(self) -> None:
         self._main = threading.get_ident()
         self._guard = threading.Lock()
         self._armed: type[BaseException] | None = None
         self.struck_at: float | None = None
-        """When the last run was interrupted; None if it was not."""
+        """When the last run was interrupted, or None."""
         self._errors = ErrorsLogged()
         logging.getLogger("pynamodb_tracker").addHandler(self._errors)
         signal.signal(signal.SIGUSR1, self._raise)
@@ -107,11 +106,11 @@ class Interrupts:
             self.disarm()
 
     def was_logged(self, task_id: str) -> bool:
-        """Return whether an error about a task was logged since the begin of the last run."""
+        """Return whether an error about a task was logged during the last run."""
         return task_id in self._errors.tasks
 
     def disarm(self) -> None:
-        """Raise nothing more, what was raised and not delivered yet included."""
+        """Raise nothing more, not even a pending exception."""
         with self._guard:
             self._armed = None
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._main), None)

@@ -1,4 +1,4 @@
-"""Joins: a report is split into parts, and collected once they have all succeeded, or when its time has come."""
+"""Joins: a report is split into parts, and collected once they have succeeded, or its time has come."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -11,23 +11,21 @@ from tests.chaos.interrupts import Interrupts
 from tests.chaos.queues import CHILDREN, Queues
 
 PATIENCE = timedelta(seconds=1.5)
-"""How long some of the reports wait for their parts."""
+"""How long some reports wait for their parts."""
 
 
 def part_ids(task_id: str) -> list[str]:
-    """Return the parts of a report."""
     return [f"{task_id}/{number}" for number in range(CHILDREN)]
 
 
 def is_patient(task_id: str) -> bool:
-    """Return whether a report waits until all of its parts have succeeded."""
+    """Return whether a report waits until all its parts have succeeded."""
     return not task_id.endswith("0")
 
 
 def run(
     attempt: Attempt, task_id: str, queues: Queues, interrupts: Interrupts, *, also_from: Sequence[Any] = ()
 ) -> None:
-    """Split a report, or collect its parts."""
 
     def split(ctx: Any) -> None:
         for page in part_ids(task_id):
@@ -38,7 +36,7 @@ def run(
     def collect(ctx: Any) -> None:
         until = ctx.task.wait_until
         is_late = until is not None and until - ctx.task.tracker.margin <= clock.now()
-        is_late = is_late or any(each.type == "cancelled" for each in ctx.task.errors)  # it waits for nothing since
+        is_late = is_late or any(each.type == "cancelled" for each in ctx.task.errors)  # so it no longer waits
         parts = dict.fromkeys(part_ids(task_id))
         found = parts | {part.task_id: part.state.code for part in queues.part.get_many([*parts])}
         attempt.log.tell(
@@ -52,7 +50,7 @@ def run(
 
 
 def cancel(log: Log, number: int, report: Any, task_id: str, go_to: Any) -> None:
-    """Cancel a report with its parts, and tell which claim was cancelled with that, and what is not to begin."""
+    """Cancel a report with its parts, and report the cancelled claims, and the runs that must not begin."""
     who, named = f"{log.worker}/{number}", f"report/{task_id}"
     done = report.cancel(task_id, reason="a person said so", by=who, children=True, go_to=go_to, even_running=True)
     task = done.task

@@ -1,4 +1,4 @@
-"""Requests that are merged: each is counted by one run, whatever is asked meanwhile."""
+"""Merged requests: one run counts each, even if others arrive in the meantime."""
 
 import random
 import time
@@ -13,18 +13,18 @@ from tests.chaos.interrupts import Interrupts
 from tests.chaos.pipeline import URGENT
 
 DOUBT = "it may have been merged"
-"""What the library notes on an error after which nobody knows whether a request was merged."""
+"""The library's note on an error that leaves open whether a request was merged."""
 KEY_FOR = 5.0
 """Seconds for which all ask for the same keys."""
 
 
 def key_now(draw: random.Random) -> str:
-    """Return what to ask for: few keys at a time, so that many ask for the same."""
+    """Return the key to ask for. There are only a few at a time."""
     return f"key-{int(time.monotonic() / KEY_FOR)}-{draw.choice((0, 0, 0, 1))}"
 
 
 def union(task: Any, new: Any) -> None:
-    """Let a task do what it is to do already, and what is asked for now."""
+    """Merge the new request with the pending ones."""
     task.asks = [*(task.asks or []), *new["asks"]]
 
 
@@ -40,14 +40,14 @@ def ask(log: Log, number: int, index: Any, key: str, draw: random.Random) -> Non
     except UpdateError as error:
         if not any(DOUBT in note for note in getattr(error, "__notes__", ())):
             report_crash(log, error, f"index/{key}", number)
-    except Exception as error:  # noqa: BLE001 - whatever it is: the checker knows what should not have left
+    except Exception as error:  # noqa: BLE001 - the checker judges it
         report_crash(log, error, f"index/{key}", number)
     else:
         log.tell("asked", f"index/{key}", number, ask=name, effect=merged.effect)
 
 
 def work_off(attempt: Attempt, task_id: str, interrupts: Interrupts) -> None:
-    """Do what was asked for before this run began; the last step leaves nothing of that to do."""
+    """Do everything that was requested before this run. The last step leaves nothing of it."""
 
     def work(ctx: Any) -> None:
         if attempt.step.name == "write":

@@ -1,7 +1,7 @@
-"""What happens to processes at times of the seed.
+"""Strikes processes at times that the seed decides.
 
-Workers get SIGKILL, SIGTERM, and SIGSTOP for longer than a lock. The database gets SIGKILL, and is started again from
-its file.
+Workers get SIGKILL, SIGTERM, and SIGSTOP for longer than a lock. The database gets SIGKILL, and restarts from its
+file.
 """
 
 import random
@@ -15,22 +15,20 @@ from tests.chaos.settings import Settings
 from tests.engine.server import Server
 
 SEEN = 0.4
-"""Of how many that are killed or frozen a person frees the tasks."""
+"""A person frees the tasks of one in this many killed or frozen workers."""
 
 
 @dataclass(frozen=True, order=True)
 class Blow:
-    """What happens to a worker or to the database, and when."""
-
     at: float
     """Seconds from the start."""
     kind: str
-    """Of a worker: kill, freeze, wake, or terminate. Of the database: crash, or restart."""
+    """For a worker: kill, freeze, wake, or terminate. For the database: crash, or restart."""
     worker: int = 0
 
 
 def blows(settings: Settings) -> list[Blow]:
-    """Return all blows of a run in their order: the same for the same seed."""
+    """Return a run's blows in order."""
     draw = settings.drawn("nemesis")
     kills = [Blow(at, "kill", draw.randrange(settings.workers)) for at in _times(settings, draw, settings.kill_every)]
     frozen_until: dict[int, float] = {}
@@ -47,7 +45,7 @@ def blows(settings: Settings) -> list[Blow]:
 
 
 def _crashes(settings: Settings) -> list[Blow]:
-    """Return the crashes of the database, each with its restart before the next one."""
+    """Return database crashes, each with its restart."""
     draw, found, up_again = settings.drawn("crashes"), list[Blow](), 0.0
     for at in _times(settings, draw, settings.crash_every):
         if at > up_again:
@@ -64,10 +62,10 @@ def _times(settings: Settings, draw: random.Random, every: float) -> Iterator[fl
 
 
 class Nemesis:
-    """Deals the blows of a run when their time has come, and counts those that hit."""
+    """Strikes each blow at its time, and counts the hits."""
 
     def __init__(self, crew: Crew, wire: Wire, server: Server | None, found: Callable[[int], object]) -> None:
-        """`found` is called with the process id of some of those that were killed or frozen: a person has seen it.
+        """`found` gets the process ids of some victims, which a person has seen.
 
         Without a `server`, the database never crashes.
         """
@@ -86,11 +84,11 @@ class Nemesis:
 
     @property
     def all_struck(self) -> bool:
-        """Whether there was one of each kind."""
+        """Whether each kind has struck."""
         return self.counts.keys() >= self._kinds
 
     def strike(self, passed: float) -> None:
-        """Deal every blow that is due after so many seconds."""
+        """Strike every blow that is due."""
         while self._left and self._left[0].at <= passed:
             blow = self._left.pop(0)
             pid = self._crew.processes[blow.worker].pid
@@ -115,7 +113,7 @@ class Nemesis:
                     self.counts["freeze"] += 1
                     self._frozen.add(blow.worker)
                     self._crew.freeze(blow.worker)
-                case "wake" if blow.worker in self._frozen:  # it may have been killed in between
+                case "wake" if blow.worker in self._frozen:  # perhaps killed in the meantime
                     self.counts["wake"] += 1
                     self._frozen.remove(blow.worker)
                     self._crew.wake(blow.worker)
@@ -123,7 +121,7 @@ class Nemesis:
                 self._found(pid)
 
     def heal(self) -> None:
-        """Start the database again if it is down."""
+        """Restart a crashed database."""
         if self._server and self._is_down:
             self._server.restart()
             self._is_down = False

@@ -1,4 +1,4 @@
-"""What an error of the library says about a run: refused, lost, without an answer, or an error that must not occur."""
+"""What the library's error says about a run: refused, lost, without a response, or one that must not occur."""
 
 from collections.abc import Iterator
 
@@ -11,28 +11,28 @@ from pynamodb_tracker.dynamodb.error_codes import UnexpectedSdkError
 from tests.chaos.faults import CODES
 
 UNRECORDED = "could not record"
-"""What the library notes on an exception of the block that it could not put on record."""
+"""Its note on a block's exception that it could not record."""
 UNSURE = "may have been applied"
-"""What it notes on the error of a transaction of which nobody knows whether it was applied."""
+"""Its note on a transaction error that leaves open whether it was applied."""
 KEPT = "had recorded the success"
-"""What it notes on an error that leaves a block whose success a transaction has recorded."""
+"""Its note on an error from a block with a success that a transaction has recorded."""
 LOCKED = ("may still be locked", UNRECORDED)
-"""What it notes on the error of a claim, or of a release before the block, that may leave the task locked."""
+"""Its note on the error of a claim or an early release that may leave the task locked."""
 SLOW = "responses take longer than lock_for"
-"""What it says if the lock keeps expiring before the block."""
+"""Its text if the lock keeps expiring before the block."""
 CANCELLED = "TransactionCanceledException"
 PASSING = {"TransactionConflict", "ThrottlingError"}
-"""Why a transaction may be cancelled here; that a lock is lost is another error, and the ledger has no conditions."""
+"""Why a transaction may be cancelled here. A lost lock is another error, and the ledger has no conditions."""
 OWN_FAULT = "InternalFailure"
-"""What dynoxide calls a fault of its own."""
+"""dynoxide's name for its own faults."""
 
 
 class Boom(Exception):  # noqa: N818 - what users raise has any name
-    """The block failed."""
+    pass
 
 
 def outcome(error: BaseException) -> str:
-    """Return what the history has for it: ok where the block's own error left, crash where none like it should."""
+    """Return the history's word: ok if the block's own error left, crash for an impossible error."""
     match error:
         case TaskNotStartableError() if SLOW in str(error):
             return "unknown"  # it was claimed, and released unless that failed, too
@@ -49,7 +49,7 @@ def outcome(error: BaseException) -> str:
 
 
 def of_write(what: str, error: Exception) -> str:
-    """Return what the history has for a write of a block that raised: of a transaction, nothing unless it says so."""
+    """Return the history's word for a failed write in a block, or nothing for a transaction that does not say so."""
     if _notes(error, UNSURE):
         return "unknown"
     if isinstance(error, LockLostError):
@@ -58,7 +58,7 @@ def of_write(what: str, error: Exception) -> str:
 
 
 def end_after(error: PynamoDBException) -> tuple[str, str]:
-    """Return how a run ended that its transaction was to end, and the outcome of that, by what the error tells."""
+    """Return how a run with a transactional end has ended, and its outcome, according to the error."""
     if _notes(error, KEPT):
         return "succeed", "ok"
     if not _notes(error, UNRECORDED):
@@ -67,14 +67,14 @@ def end_after(error: PynamoDBException) -> tuple[str, str]:
 
 
 def end_of_interrupted(error: BaseException, what: str, *, logged: bool) -> tuple[str, str]:
-    """Return how a run ended from which an exception out of nowhere left, and the outcome of that."""
+    """Return how an interrupted run has ended, and its outcome."""
     if _notes(error, KEPT):
         return "succeed", "ok"
     return what, "unknown" if logged or _notes(error, UNRECORDED) else "ok"
 
 
 def claim_of_cancelled(error: BaseException) -> tuple[str, bool]:
-    """Return what became of a claim that was cancelled, and whether the errors say that the task may be locked."""
+    """Return the outcome of a cancelled claim, and whether the errors say that the task may be locked."""
     came_upon = error.__cause__
     if came_upon is None:
         return "unknown", is_announced(error)
@@ -85,10 +85,10 @@ def claim_of_cancelled(error: BaseException) -> tuple[str, bool]:
 def end_of_cancelled(
     error: BaseException, what: str, unbooked: PynamoDBException | None = None, *, booking: bool = False
 ) -> tuple[str, str]:
-    """Return how a run ended that was cancelled, and the outcome of that, by what the cancel tells.
+    """Return how a cancelled run has ended, and its outcome, according to the cancel.
 
-    With `booking`, the request that the cancel came upon was the transaction of a success, and not of progress.
-    If the error of its transaction, `unbooked`, had left the block before that, the cancel changed nothing of its end.
+    With `booking`, the cancel interrupted the transaction of a success, and not one of progress. If its error,
+    `unbooked`, had left the block before, the cancel did not change the end.
     """
     if unbooked is not None:
         return end_after(unbooked)
@@ -104,12 +104,12 @@ def end_of_cancelled(
 
 
 def is_announced(error: BaseException) -> bool:
-    """Return whether the error of a claim says that the task may be locked, with no worker on it."""
+    """Return whether a claim's error says that the task may be locked without a worker."""
     return any(_notes(error, told) for told in LOCKED)
 
 
 def is_of_the_network(error: PynamoDBException) -> bool:
-    """Return whether faults of the network here can cause it; they cannot cause errors about a wrong request."""
+    """Return whether network faults here can cause it. They cannot cause errors about a wrong request."""
     if isinstance(error.cause, HTTPClientError | NoConnectionError | CredentialRetrievalError | UnexpectedSdkError):
         return True
     if error.cause_response_code == CANCELLED:
@@ -119,7 +119,7 @@ def is_of_the_network(error: PynamoDBException) -> bool:
 
 
 def notes_of(error: BaseException | None) -> Iterator[str]:
-    """Yield the notes of an exception, and of those that it followed."""
+    """Yield the notes on an exception and its predecessors."""
     while error is not None:
         yield from getattr(error, "__notes__", ())
         error = error.__cause__ or error.__context__

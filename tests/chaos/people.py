@@ -1,4 +1,4 @@
-"""What a person does: reopen a task, ignore it, cancel its run, release the task of a worker taken for dead."""
+"""A person's commands: reopen a task, ignore it, cancel its run, or free a dead worker's task."""
 
 import random
 import traceback
@@ -12,11 +12,10 @@ from tests.chaos.pipeline import STEPS
 
 RESUMES = 0.2
 PAUSE = 25.0, 32.0
-"""Seconds."""
 
 
 def release(log: Log, number: int, step: Any, task_id: str, **held_by: str) -> None:
-    """Release a task, and write to the history which claim that was, as far as it is known."""
+    """Release a task, and record the released claim, as far as it is known."""
     who = f"{log.worker}/{number}"
     log.tell("release", task_id, number, step=step.name)
     try:
@@ -32,7 +31,7 @@ def release(log: Log, number: int, step: Any, task_id: str, **held_by: str) -> N
 
 
 def cancel(log: Log, number: int, step: Any, task_id: str) -> None:
-    """Ignore a task even if it runs, and write to the history which claim was cancelled, as far as it is known."""
+    """Ignore a task even if it runs, and record the cancelled claim, as far as it is known."""
     who = f"{log.worker}/{number}"
     log.tell("ignore", task_id, number, step=step.name)
     log.tell("release", task_id, number, step=step.name)
@@ -58,7 +57,7 @@ def pause(log: Log, number: int, order: Any, draw: random.Random) -> None:
             return
         log.tell("pause", "", number, step=step.name, seconds=seconds)
         step.pause(until=timedelta(seconds=seconds), reason="a person said so")
-    except Exception as error:  # noqa: BLE001 - whatever it is: the checker knows what should not have left
+    except Exception as error:  # noqa: BLE001 - the checker judges it
         if outcome(error) != "unknown":
             log.tell("crash", "", number, trace="".join(traceback.format_exception(error))[-2000:])
         return  # nobody knows whether it is paused
@@ -66,7 +65,7 @@ def pause(log: Log, number: int, order: Any, draw: random.Random) -> None:
 
 
 def release_all_of(log: Log, number: int, order: Any, pid: int) -> None:
-    """Release what a worker holds that a person has found dead, or frozen."""
+    """Release everything that a dead or frozen worker holds."""
     for rule in STEPS:
         step = getattr(order, rule.name)
         try:
@@ -75,6 +74,6 @@ def release_all_of(log: Log, number: int, order: Any, pid: int) -> None:
                     release(log, number, step, task.task_id, worker=task.worker)
         except TaskNotStartableError:
             continue
-        except Exception as error:  # noqa: BLE001 - whatever it is: the checker knows what should not have left
+        except Exception as error:  # noqa: BLE001 - the checker judges it
             if outcome(error) != "unknown":
                 log.tell("crash", "", number, trace="".join(traceback.format_exception(error))[-2000:])

@@ -1,4 +1,4 @@
-"""The use case that the chaos runs on: three steps with different pauses before another attempt, and a branch."""
+"""The use case of the chaos: three steps with different pauses before retries, and a branch."""
 
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -12,14 +12,14 @@ from tests.chaos.slots import SCALE
 
 USE_CASE = "parcel"
 URGENT = 0.3
-"""The part of reopened and merged tasks that get urgent."""
+"""The share of reopened and merged tasks that become urgent."""
 AGAIN = timedelta(seconds=0.2)
 END = 1000
 
 
 @dataclass(frozen=True)
 class StepRule:
-    """What is known of a step without asking the library."""
+    """Facts about a step, without asking the library."""
 
     name: str
     number: int
@@ -28,7 +28,7 @@ class StepRule:
 
     @property
     def ignored(self) -> int:
-        """The code of a task that was set aside at this step."""
+        """The code of a task ignored at this step."""
         return self.number + 3
 
 
@@ -37,44 +37,43 @@ BRANCH = StepRule("send_back", 90, END, 4)
 STEPS = (*PLAIN, BRANCH)
 DIVERTED = (replace(PLAIN[0], succeeded=BRANCH.number), BRANCH)
 OFTEN = (*PLAIN, *PLAIN, *PLAIN, BRANCH)
-"""The steps as often as workers look for tasks of them: one task in seven comes to the branch step."""
+"""The steps, as often as workers look for their tasks. One task in seven takes the branch."""
 IGNORED = {step.ignored: step for step in STEPS}
 
 
 def is_diverted(task_id: str) -> bool:
-    """Return whether the first step of a task leads to the branch step."""
+    """Return whether the first step leads to the branch step."""
     return int(task_id.rpartition("-")[2]) % 7 == 5
 
 
 def is_urgent(task_id: str) -> bool:
-    """Return whether a task is urgent from the beginning."""
+    """Return whether a task is created urgent."""
     return int(task_id.rpartition("-")[2]) % 5 == 3
 
 
 def is_fatal(task_id: str) -> bool:
-    """Return whether a task is the end of each worker that runs it by itself, and is postponed by all others."""
+    """Return whether a task kills each worker that runs it alone, and is postponed by all others."""
     return int(task_id.rpartition("-")[2]) % 100 == 20
 
 
 def path_of(task_id: str) -> tuple[StepRule, ...]:
-    """Return the steps that a task goes through."""
     return DIVERTED if is_diverted(task_id) else PLAIN
 
 
 def behind(task_id: str, step: str) -> list[StepRule]:
-    """Return the steps that a task has behind it once this one has succeeded, run or passed over."""
+    """Return the steps that are behind a task after this one has succeeded, run or skipped."""
     reached = next((rule.succeeded for rule in path_of(task_id) if rule.name == step), 0)
     return [rule for rule in STEPS if rule.number < reached]
 
 
 def skipped_steps(task_id: str, code: int) -> list[int]:
-    """Return the numbers of the steps that a task at this code has passed over."""
+    """Return the step numbers that a task with this code has skipped."""
     there, path = END if code == END else code - code % 10, {step.number for step in path_of(task_id)}
     return [rule.number for rule in STEPS if rule.number < there and rule.number not in path]
 
 
 def parcels(endpoint: str, settings: Settings) -> Any:
-    """Return the use case with a connection of its own; its conditions are rendered when they are first needed."""
+    """Return the use case with its own connection. Its conditions are rendered when they are first needed."""
 
     class Table(Task):
         class Meta:
@@ -114,5 +113,4 @@ def _later(attempt: int) -> timedelta:
 
 
 def close(order: Any) -> None:
-    """Close the sockets of the use case."""
     order.tracker.connection().connection.client.close()

@@ -1,4 +1,4 @@
-"""What a worker does with queues: it asks, creates, runs what is due, and does what a person does."""
+"""A worker's part in queues: it requests, creates and runs tasks, and does what people do."""
 
 import random
 from collections.abc import Callable
@@ -17,29 +17,26 @@ from tests.chaos.script import Deed, Script, healthy, script
 from tests.chaos.settings import Settings
 
 LOOKED_AT = 5
-"""Tasks that a worker asks for at once: all ask for the same ones, so they meet."""
+"""Tasks that a worker reads at once. All read the same ones, so they meet."""
 LOOKS = 3
-"""At how many steps it looks at most before it does something else."""
+"""At how many steps it looks before it does something else."""
 KEPT = 3
-"""How many of them it tries before it asks again."""
+"""How many of them it tries before it reads again."""
 REOPENS = 0.1
-"""How many actions of calm workers in one look for a part that a person has to reopen."""
+"""One in this many actions of calm workers looks for a part to reopen."""
 FIRST = {f"worker-{number}-1" for number in range(4)}
-"""The first lives of some workers."""
 FIRST_BILL = 10
-"""The number of the first thing that a worker does: its bill waits for nothing at first."""
+"""A worker's first bill, which waits for nothing at first."""
 SHORT = 0.1
-"""Seconds of a rest of parcels that blocks of queues leave out: their tasks are few, and wait for one another."""
+"""Seconds of a rest that queue blocks leave out, because their few tasks wait for one another."""
 
 
 def _is_for_queues(deed: Deed) -> bool:
-    """Return whether a block of a queue does this; most of what is drawn is about the rows of parcels."""
+    """Return whether a queue block does this deed. Most deeds are about the rows of parcels."""
     return deed.kind in {"extend", "record"} or (deed.kind == "rest" and not SHORT < deed.amount < 2 * SHORT)
 
 
 class QueueMoves:
-    """The part of a worker that is about queues."""
-
     def __init__(self, settings: Settings, log: Log, parcel: Any, interrupts: Interrupts, *, calm: bool) -> None:
         self.settings = settings
         self.log = log
@@ -47,7 +44,7 @@ class QueueMoves:
         self.interrupts = interrupts
         self.queues: Queues = queues_beside(parcel, settings)
         self.due: list[tuple[Any, str]] = []
-        """Steps, and tasks that were due when this worker looked last: by now others may have taken some of them."""
+        """Steps, and tasks that were due when this worker last looked."""
         self.moves: dict[Callable[[int, random.Random], bool], int] = {
             self._run: 50,
             self._ask: 22,
@@ -63,7 +60,7 @@ class QueueMoves:
         }
 
     def begin(self) -> None:
-        """Do what every worker does before anything else; some of them create what a slow machine may never draw."""
+        """Do the first things. Some workers create tasks that a slow machine may never draw."""
         schedule.start_up(self.log, 1, self.queues.poll)
         if self.log.worker in FIRST:
             self._create(self.queues.sale, 1)
@@ -71,7 +68,7 @@ class QueueMoves:
             self._create(self.queues.bill, FIRST_BILL)
 
     def one(self, number: int, draw: random.Random) -> bool:
-        """Do one thing; return whether there was anything to do."""
+        """Do one thing. Return whether there was anything to do."""
         if self.calm:
             if draw.random() < REOPENS and (
                 self._reopen_parts(number) or signals.send_missing(self.log, number, self.queues.bill)
@@ -110,14 +107,14 @@ class QueueMoves:
         self.log.tell("make", named, number)
         try:
             use_case.create(task_id, **options)
-        except Exception as error:  # noqa: BLE001 - whatever it is: the checker knows what should not have left
+        except Exception as error:  # noqa: BLE001 - the checker judges it
             report_crash(self.log, error, named, number)
         else:
             self.log.tell("made", named, number)
         return True
 
     def _run(self, number: int, draw: random.Random) -> bool:
-        """Run one of the tasks that the index said are due, or look what there is to do at another step."""
+        """Run a task that was due, or look at another step."""
         for step in draw.sample(self.queues.steps, LOOKS):
             if self.due:
                 break
@@ -162,7 +159,7 @@ class QueueMoves:
         return replace(drawn, deeds=tuple(deed for deed in drawn.deeds if _is_for_queues(deed)))
 
     def _command(self, number: int, draw: random.Random) -> bool:
-        """Do what a person does: reopen, ignore, cancel, or delete a part."""
+        """Reopen, ignore or cancel a task, or delete a part."""
         step = draw.choice(self.queues.steps)
         states = [step.ignored, step.pending, step.failed, step.in_progress]
         found = [task.task_id for task in draw.choice(states).query(limit=LOOKED_AT, with_data=False)]
@@ -184,7 +181,7 @@ class QueueMoves:
                     self._ignore(number, step, task_id, even_running=what == "cancel")
         except TaskNotStartableError:
             pass  # somebody was faster, or holds it
-        except Exception as error:  # noqa: BLE001 - whatever it is: the checker knows what should not have left
+        except Exception as error:  # noqa: BLE001 - the checker judges it
             report_crash(self.log, error, named, number)
         return True
 
@@ -211,12 +208,12 @@ class QueueMoves:
                 joins.cancel(self.log, number, report, task_id, draw.choice((None, report.recall)))
         except TaskNotStartableError:
             pass  # it has ended
-        except Exception as error:  # noqa: BLE001 - whatever it is: the checker knows what should not have left
+        except Exception as error:  # noqa: BLE001 - the checker judges it
             report_crash(self.log, error, f"report/{task_id}", number)
         return True
 
     def _ignore(self, number: int, step: Any, task_id: str, *, even_running: bool) -> None:
-        """Ignore a task, and tell which claim of it was cancelled with that, as far as it is known."""
+        """Ignore a task, and record the cancelled claim, as far as it is known."""
         who = f"{self.log.worker}/{number}"
         task = step.ignore(
             task_id, reason="a person said so", by=who, even_running=even_running, even_in_group=even_running
@@ -227,7 +224,7 @@ class QueueMoves:
             self.log.tell("cancelled", named, number, fence=task.fence)
 
     def _reopen_parts(self, number: int) -> bool:
-        """Reopen a part that was ignored, so that its report does not wait for a person."""
+        """Reopen an ignored part, so that its report does not wait for a person."""
         for part in self.queues.part.do.ignored.query(limit=1, with_data=False):
             self.log.tell("command", f"part/{part.task_id}", number, what="reopen")
             self.queues.part.do.reopen(part.task_id)

@@ -1,4 +1,4 @@
-"""Reads what is left of the tasks of the queues."""
+"""Reads the queues' tasks at the end."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -9,13 +9,12 @@ from tests.chaos.queues import Queues
 
 
 def left_of_queues(queues: Queues) -> bool:
-    """Return whether a task of a queue is still to be done; an ignored part, too, since its report waits for it."""
+    """Return whether a queue task still has to be done. An ignored part counts, because its report waits for it."""
     states = [state for step in queues.steps for state in (step.pending, step.in_progress, step.failed)]
     return any(state.count() for state in (*states, queues.part.do.ignored))
 
 
 def groups_of(queues: Queues, rows: Iterable[QueueRow]) -> dict[str, GroupLeft]:
-    """Return the groups of these tasks as they were left."""
     found = {}
     for name in sorted({row.facts["group"] for row in rows} - {None}):
         group = queues.member.group(name)
@@ -25,12 +24,11 @@ def groups_of(queues: Queues, rows: Iterable[QueueRow]) -> dict[str, GroupLeft]:
 
 
 def _asks(stored: dict[str, Any]) -> list[str]:
-    """Return what is asked for, in a row or in what waits in it."""
+    """Return the requests in a row, and in its pending request."""
     return [ask["S"] for ask in stored.get("asks", {"L": []})["L"]]
 
 
 def queue_row(queues: Queues, item: dict[str, Any], entry: Entry) -> QueueRow:
-    """Return a task as it was left."""
     name, task_id, code = item["use_case_id"]["S"], item["task_id"]["S"], int(item["status"]["N"])
     use_case = getattr(queues, name)
     task = use_case.get_task(task_id)

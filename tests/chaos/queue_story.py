@@ -1,4 +1,4 @@
-"""The part of a short history without a fault, made by hand, that is about queues."""
+"""The queues in a short handmade history without a fault."""
 
 from dataclasses import replace
 from typing import Any
@@ -49,14 +49,12 @@ _ASKS = {"a": "key-0", "b": "key-0", "c": "key-0", "d": "key-1", "e": "key-1"}
 
 
 def told(history: History, kind: str, task: str, **facts: Any) -> Event:
-    """Add an event about queues."""
     event = Event(float(len(history.queues)), WORKER, 10 * len(history.queues), kind, task, facts)
     history.queues.append(event)
     return event
 
 
 def change_queue(final: Final, named: str, *, code: int | None = None, **facts: Any) -> None:
-    """Let a task of a queue be otherwise."""
     row = final.queues[named]
     marks = facts.pop("marks", row.marks)
     final.queues[named] = replace(

@@ -1,4 +1,4 @@
-"""The use cases of the chaos that do what queues and schedulers do, on the table of the parcels."""
+"""Use cases that behave like queues and schedulers, on the parcels' table."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -10,49 +10,42 @@ from pynamodb_tracker import Signal, Step, UseCase
 from tests.chaos.settings import Settings
 
 FOLLOW_UPS = 2
-"""How many follow-ups a success has, of each step."""
+"""How many follow-ups a step's success has."""
 CHILDREN = 3
-"""How many tasks a report waits for."""
 PERIOD = timedelta(seconds=1)
-"""Between two occurrences of a task that repeats."""
+"""Between two occurrences."""
 MOST_ATTEMPTS = 4
-"""Of each step that may be ignored by itself; a part is tried again and again."""
+"""For steps that may be ignored. A part is retried forever."""
 
 
 @dataclass(frozen=True)
 class Queues:
-    """The use cases, by what they are for."""
-
     index: Any
-    """Merges requests: one task for each key, with two steps."""
+    """Merges requests: one task per key, with two steps."""
     poll: Any
-    """Repeats."""
     sale: Any
-    """Has follow-ups: notices with each success, and an alert where it is ignored."""
+    """Has follow-ups: notices with each success, and an alert if it is ignored."""
     notice: Any
     alert: Any
     report: Any
-    """Waits for its parts between its two steps. Its branch may lead it to its end when it is cancelled."""
+    """Waits for its parts between its two steps. After a cancel, its branch may end it."""
     part: Any
     member: Any
-    """Belongs to a group."""
     bill: Any
-    """Waits for signals."""
 
     @property
     def steps(self) -> list[Any]:
-        """The steps that workers run; of a task that repeats there is always one more."""
+        """The steps that workers run."""
         index, sale, report, member = self.index, self.sale, self.report, self.member
         steps = [index.gather, index.write, sale.sell, sale.ship, report.split, report.collect, report.recall]
         return [*steps, self.part.do, member.load, member.drive, self.bill.issue, self.bill.settle]
 
 
 NAMES = tuple(Queues.__dataclass_fields__)
-"""The use cases, as they are stored."""
 
 
 def queues_beside(parcel: Any, settings: Settings) -> Queues:
-    """Return these use cases, with the connection of the parcels."""
+    """Return these use cases, with the parcels' connection."""
     table: Any = parcel.__base__
     lock_for = timedelta(seconds=settings.lock_seconds)
     common: dict[str, Any] = {"max_attempts": MOST_ATTEMPTS, "lock_for": lock_for}
@@ -63,7 +56,7 @@ def queues_beside(parcel: Any, settings: Settings) -> Queues:
         write = Step(20, **common)
 
         asks = ListAttribute[str](null=True)
-        """What was asked for, and is not done yet."""
+        """Requests that are not done yet."""
 
     class Poll(table):  # type: ignore[misc]  # as above
         use_case_id = UseCase("poll")
@@ -74,7 +67,7 @@ def queues_beside(parcel: Any, settings: Settings) -> Queues:
         send = Step(10)
 
         made_by = NumberAttribute(null=True)
-        """The fence of the run that made it."""
+        """The creating run's fence."""
 
     class Alert(table):  # type: ignore[misc]  # as above
         use_case_id = UseCase("alert")

@@ -1,26 +1,26 @@
-"""What a block leaves in its task: one record for each action, and text that belongs to that record only."""
+"""The traces of a block in its task: a record per action, and text that belongs to it."""
 
 import random
 from typing import Any
 
 Record = tuple[int, int]
-"""The fence of the run, and the number of the record within that run, from 1."""
+"""The run's fence, and the record's number in the run, from 1."""
 
 
 def append(task: Any, fence: int, number: int, size: int) -> None:
-    """Add a record, and let the text and the note be those of this record."""
+    """Add a record, and replace the text and the note."""
     task.data.setdefault("log", []).append([fence, number, size])
     task.data["text"] = _text(task.task_id, fence, number, size)
     task.note = _note(fence, number)
 
 
 def records(task: Any) -> list[Record]:
-    """Return the records of a task in the order in which they were added."""
+    """Return a task's records in order."""
     return [(fence, number) for fence, number, _ in task.data.get("log", [])]
 
 
 def is_whole(task: Any) -> bool:
-    """Return whether text and note are those of the last record: of one version, and complete."""
+    """Return whether text and note are complete and belong to the last record."""
     log = task.data.get("log", [])
     if not log:
         return task.note is None and "text" not in task.data
@@ -30,7 +30,7 @@ def is_whole(task: Any) -> bool:
 
 
 def is_in_its_shard(task: Any) -> bool:
-    """Return whether the index key of a task that waits is the one that its status and `urgent` say."""
+    """Return whether a waiting task's index key matches its status and `urgent`."""
     key = task.tracker.status_key(task.status, task.task_id, is_urgent=bool(task.urgent))
     return bool(key == task.status_key)
 

@@ -1,4 +1,4 @@
-"""A history folded into runs: each with its claim, what it saw, and every write, answered or not."""
+"""A history folded into runs: each with its claim, its observations, and every write."""
 
 import math
 from collections import Counter, defaultdict
@@ -26,7 +26,7 @@ OF_QUEUES = {
     "command",
     "cancelled",
 }
-"""The kinds of events about queues; their checks read the events themselves."""
+"""Kinds of events about queues. Their checks read the events themselves."""
 OF_WORKERS = {"freeze", "wake"}
 OF_PAUSES = {"pause", "paused", "resume", "unread"}
 
@@ -37,68 +37,64 @@ ENDINGS = {"succeed", "fail", "postpone", "give_up", "release"}
 
 @dataclass
 class Write:
-    """A write of a run that was sent."""
-
     what: str
     """save, extend, commit, succeed, fail, postpone, give_up, release."""
     records: int
-    """How many records of the run it stores, if it stores any."""
+    """How many of the run's records it stores, if any."""
     invoked: float
     outcome: str = "unknown"
     """ok: acknowledged. lost, or none: the library says that it was not applied, because the lock is lost, or for
-    another reason. unknown: no answer, or the worker died."""
+    another reason. unknown: no response, or the worker died."""
     or_released: bool = False
-    """Whether the run was cancelled in its block: if it has not succeeded, it has released its task."""
+    """Whether the run was cancelled in its block, so that it succeeded or released its task."""
 
 
 @dataclass
 class Part:
-    """What a run has done, or got, as the result of a part."""
+    """A part that a run has done, or got the result of."""
 
     name: str
     time: float
     key: str = ""
     """The idempotency key, if it was done."""
     result: int = 0
-    """The fence of the run that has done it, if it was got."""
+    """The fence of the run that did it."""
     stored: bool = False
-    """Whether it is known that the row has it."""
+    """Whether it is known to be in the row."""
 
 
 @dataclass
 class Run:
-    """One run of a step of a task by one worker."""
-
     worker: str
     number: int
     task: str
     step: str
     outcome: str = "unknown"
-    """Of the claim: ok, refused, lost (taken, but over before the block began), unknown."""
+    """The claim: ok, refused, lost (taken, but over before the block began), unknown."""
     why: str = ""
     controlled: bool = False
-    """Whether the library has started it, because it was due."""
+    """Whether the library started it, because it was due."""
     begun: float = math.inf
     """When it was about to claim the task."""
     calls: list[Part] = field(default_factory=list)
-    """The parts whose functions were called."""
+    """Parts that were called."""
     got: list[Part] = field(default_factory=list)
-    """The parts whose results it has got."""
+    """Parts with results that it got."""
     announced: bool = True
-    """Whether the task may be locked with no worker on it: the error said so, or the worker died before it was told."""
+    """Whether the task may be locked without a worker: the error said so, or the worker died before that."""
     fence: int = 0
     attempt: int = 0
     claimed: float = math.inf
-    """When it was known that the claim had been taken."""
+    """When the claim was known to be taken."""
     late: float = -math.inf
-    """For how many seconds its lock had been expired at the first line of its block, by the worker's own clock."""
+    """Seconds since its lock had expired at the first line of its block, by the worker's clock."""
     seen: Sequence[Record] = ()
-    """The records in the row as it was claimed."""
+    """The records in the claimed row."""
     whole: bool = True
     looked: bool = False
     """Whether the worker lived long enough to look into the row."""
     effects: list[tuple[float, bool]] = field(default_factory=list)
-    """When the block did something, and whether its lock was not over by its own clock."""
+    """When the block did something, and whether it still held its lock by its own clock."""
     writes: list[Write] = field(default_factory=list)
     released: float = math.inf
     """When it was known that a person had released its task."""
@@ -108,63 +104,58 @@ class Run:
 
     @property
     def end(self) -> Write | None:
-        """How it ended; None where the worker did not get that far."""
+        """How it ended, or None if the worker did not get that far."""
         return next((write for write in self.writes if write.what in ENDINGS), None)
 
     @property
     def succeeded(self) -> bool:
-        """Whether its success was acknowledged."""
         return self.end is not None and (self.end.what, self.end.outcome) == ("succeed", "ok")
 
     @property
     def may_have_succeeded(self) -> bool:
-        """Whether its success was acknowledged, or got no answer."""
+        """Whether its success was acknowledged, or got no response."""
         return self.end is not None and self.end.what == "succeed" and self.end.outcome != "lost"
 
     @property
     def commits(self) -> list[Write]:
-        """Its transactions before the end, of which the first has the number 1."""
+        """Its transactions before the end, from number 1."""
         return [write for write in self.writes if write.what == "commit"]
 
     def stores(self, *outcomes: str) -> set[int]:
-        """Return after which of its records it stored the row, by a write with one of these outcomes."""
+        """Return after which of its records a write with one of these outcomes stored the row."""
         stores = (write for write in self.writes if write.what in {"save", "succeed"})
         return {write.records for write in stores if write.outcome in outcomes}
 
 
 @dataclass
 class History:
-    """All runs, and what else was told."""
-
     runs: list[Run] = field(default_factory=list)
     created: set[str] = field(default_factory=set)
-    """Tasks whose creation was acknowledged."""
+    """Tasks with an acknowledged create."""
     asked: set[str] = field(default_factory=set)
-    """Tasks whose creation was sent."""
+    """Tasks with a sent create."""
     orders: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
-    """By task, what a person ordered: reopen, ignore, release."""
+    """People's commands by task: reopen, ignore, release."""
     releases: dict[tuple[str, int], float] = field(default_factory=dict)
-    """By task and fence, when it was known that this claim had been released by a person."""
+    """When a claim was known to be released by a person, by task and fence."""
     doubtful: Counter[str] = field(default_factory=Counter)
-    """By task, of how many releases nobody knows which claim they have released, if any."""
+    """By task, how many releases may have released any of its claims."""
     children: list[str] = field(default_factory=list)
-    """Children of forks that have written something."""
+    """Forked children that have written something."""
     crashes: list[str] = field(default_factory=list)
-    """Errors that no block and no refusal explains."""
     frozen: dict[str, list[tuple[float, float]]] = field(default_factory=lambda: defaultdict(list))
-    """By worker, from when until when it was frozen."""
+    """When workers were frozen."""
     torn: list[str] = field(default_factory=list)
-    """Rows of a query whose parts were of two versions."""
+    """Rows of a query with parts of two versions."""
     pauses: list[Event] = field(default_factory=list)
-    """What people have paused and resumed, and which workers could not read that."""
+    """Pauses and resumes, and which workers could not read them."""
     slots: list[Event] = field(default_factory=list)
-    """Which slots of the limit workers have taken, renewed and given back."""
+    """The workers' use of the limit's slots."""
     queues: list[Event] = field(default_factory=list)
-    """All that is about queues."""
 
     @classmethod
     def of(cls, events: Iterable[Event]) -> "History":
-        """Fold what was told, each worker's part in its order."""
+        """Fold the events, each worker's in order."""
         history, runs, told = cls(), dict[tuple[str, int], Run](), list(events)
         history.queues = [event for event in told if event.kind in OF_QUEUES]
         history.pauses = [event for event in told if event.kind in OF_PAUSES]
@@ -214,11 +205,10 @@ class History:
         self.orders[event.task].add(event.kind)
 
     def of_queues(self, *kinds: str) -> Iterator[Event]:
-        """Yield the events of these kinds about queues."""
         return (event for event in self.queues if event.kind in kinds)
 
     def of_tasks(self) -> dict[str, list[Run]]:
-        """Return the runs whose claim was acknowledged, by task, in the order of their fences."""
+        """Return the runs with an acknowledged claim, by task, in fence order."""
         by_task: dict[str, list[Run]] = defaultdict(list)
         for run in sorted(self.runs, key=lambda run: run.fence):
             if run.outcome == "ok":
@@ -226,7 +216,7 @@ class History:
         return by_task
 
     def unheard(self) -> Counter[str]:
-        """Return of how many claims nobody knows whether they were taken, by task; one may have been released."""
+        """Return by task how many claims may or may not have been taken."""
         return Counter(run.task for run in self.runs if run.outcome == "unknown")
 
 

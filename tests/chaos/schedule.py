@@ -1,4 +1,4 @@
-"""A task that repeats: each of its occurrences is for one run, in order, and none begins early."""
+"""A repeating task: each of its occurrences has one run, in order, and none begins early."""
 
 import random
 from typing import Any
@@ -10,22 +10,19 @@ from tests.chaos.interrupts import Interrupts
 from tests.chaos.queues import PERIOD
 
 STEERED = "depot"
-"""The task that people disable and enable, and run out of turn."""
+"""The task that people disable, enable, and run early."""
 POLLS = ("bank", STEERED)
-"""The tasks that repeat."""
 
 
 def start_up(log: Log, number: int, poll: Any) -> None:
-    """Do what every worker does as it begins."""
     for task_id in POLLS:
         try:
             poll.create_or_merge(task_id, repeat=Repeat.every(PERIOD, missed="all"))
-        except Exception as error:  # noqa: BLE001 - whatever it is: the checker knows what should not have left
+        except Exception as error:  # noqa: BLE001 - the checker judges it
             report_crash(log, error, f"poll/{task_id}", number)
 
 
 def command(log: Log, number: int, poll: Any, draw: random.Random) -> None:
-    """Do what a person does with a task that repeats."""
     what, named = draw.choice(("now", "now", "ignore", "reopen", "reopen")), f"poll/{STEERED}"
     log.tell("command", named, number, what=what)
     try:
@@ -38,12 +35,12 @@ def command(log: Log, number: int, poll: Any, draw: random.Random) -> None:
                 poll.ask.reopen(STEERED)
     except TaskNotStartableError:
         pass  # somebody was faster, or holds it
-    except Exception as error:  # noqa: BLE001 - whatever it is: the checker knows what should not have left
+    except Exception as error:  # noqa: BLE001 - the checker judges it
         report_crash(log, error, named, number)
 
 
 def run(attempt: Attempt, task_id: str, interrupts: Interrupts) -> None:
-    """Note for which occurrence this run is, and whether that has come."""
+    """Record the occurrence of this run, and whether its time has come."""
 
     def work(ctx: Any) -> None:
         occurrence, margin = ctx.occurrence, ctx.task.tracker.margin

@@ -1,4 +1,4 @@
-"""What the block of one run does: drawn before the run from the seed, so that a replay does the same."""
+"""The script of a run, drawn from the seed before the run, so that a replay does the same."""
 
 import random
 from dataclasses import dataclass, replace
@@ -15,27 +15,23 @@ _LARGE = 2_000
 PARTS = ("charge", "mail", "log")
 PARTED = 0.3
 INTERRUPTED, FORKED = 0.25, 0.08
-"""How many runs in one are interrupted by an exception out of nowhere, unless they have ended before; how many fork."""
+"""One run in this many is interrupted by an unexpected exception, or forks."""
 
 
 @dataclass(frozen=True)
 class Deed:
-    """One thing that a block does."""
-
     kind: str
-    """record, save, extend, commit, part, fork, or rest."""
     amount: float = 0
-    """Bytes of a record's text; seconds of a rest, or of a lock's extension; what the child of a fork does; which
-    part."""
+    """Bytes of a record's text, seconds of a rest or an extension, the kind of a fork, or the number of a part."""
 
 
 @dataclass(frozen=True)
 class Script:
-    """How a run is started, what its block does, and how it ends."""
+    """How a run starts, its block, and its end."""
 
     deeds: tuple[Deed, ...]
     ending: str
-    """succeed, boom, later, postpone, give_up, interrupt, exit; or die: the run has no end."""
+    """succeed, boom, later, postpone, give_up, interrupt, exit, or die."""
     detailed: bool = True
     skip_error: bool = False
     heartbeat: bool = False
@@ -43,12 +39,12 @@ class Script:
 
     @property
     def has_large_record(self) -> bool:
-        """Whether its block records more than a row takes."""
+        """Whether a record does not fit into the row."""
         return any(deed.kind == "record" and deed.amount > _LARGE for deed in self.deeds)
 
 
 def script(settings: Settings, draw: random.Random) -> Script:
-    """Draw one: most are short and succeed, some outlast their lock."""
+    """Draw one. Most are short and succeed, some outlast their lock."""
     ending = draw.choices(list(_ENDINGS), list(_ENDINGS.values()))[0]
     deeds = []
     for _ in range(draw.choice((1, 1, 2, 3))):
@@ -73,12 +69,12 @@ def script(settings: Settings, draw: random.Random) -> Script:
 
 
 def healthy(draw: random.Random) -> Script:
-    """Draw one that only works, and succeeds."""
+    """Draw one that succeeds."""
     return Script((Deed("part"), _record(draw), Deed("save"), Deed("commit"), _record(draw)), "succeed")
 
 
 def fated(plan: Script, task_id: str, *, dies: bool) -> Script:
-    """Return what becomes of a plan: the worker of a fatal task dies, for all that the table knows, or postpones it."""
+    """Return the fate of a plan: a fatal task's worker dies, or postpones it."""
     if not is_fatal(task_id):
         return plan
     return replace(plan, deeds=(), ending="die" if dies else "postpone", heartbeat=False, interrupt=None)

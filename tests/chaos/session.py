@@ -1,4 +1,4 @@
-"""One chaos run: faults and killed workers for some time, then undisturbed workers, then everything is checked."""
+"""One chaos run: faults and killed workers for some time, then undisturbed workers, then the check."""
 
 import itertools
 import tempfile
@@ -33,16 +33,16 @@ CREATORS = 8
 TICK = 0.02
 LOOK_EVERY = 0.5
 MORE, MORE_EVERY = 0.2, 3.0
-"""What share of the tasks is created after the others, and every how many seconds, until a run has reached its goal."""
+"""The share of tasks created later, and the seconds between two of them, until a run has reached its goal."""
 LAST = "parcel-1000002"
-"""The task that is created after all others: transactions record its successes of weigh and deliver."""
+"""The last task. Transactions record its successes of weigh and deliver."""
 PAUSE_EVERY = 10.0
-"""Seconds between two times that a step is paused, or resumed; a short run has none."""
+"""Seconds between a pause and a resume. A short run has none."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run did, and what was broken."""
+    """The result of a run, and the broken promises."""
 
     settings: Settings
     violations: list[Violation]
@@ -51,19 +51,19 @@ class Outcome:
     final: Final
     faults: Counter[str]
     in_transactions: Counter[str]
-    """The faults among them that struck a transaction."""
+    """Faults in transactions."""
     in_batches: Counter[str]
-    """Those that struck a request of several statements."""
+    """Faults in requests with several statements."""
     blows: Counter[str]
     requests: int
     lost: int
-    """The requests among them that a crash of the database has cost their answer."""
+    """Requests that lost their response in a crash of the database."""
     calm: float
-    """Seconds that it took to work off what was left."""
+    """Seconds that the rest of the work took."""
 
 
 def run(settings: Settings) -> Outcome:
-    """Run all of it on a dynoxide with its tables in a file, or on the given endpoint, and leave nothing behind."""
+    """Run everything on a dynoxide with its tables in a file, or on the given endpoint, and leave nothing behind."""
     with (
         tempfile.TemporaryDirectory() as name,
         _engine(Path(name) / "tables.sqlite") as engine,
@@ -119,7 +119,7 @@ def _table(engine: Engine, settings: Settings) -> Iterator[None]:
 
 
 def _chaos(wire: Wire, faults: Faults, workers: Crew, nemesis: Nemesis) -> None:
-    """Deal the blows and create the tasks, one after the other, until the time is over and the settings are met."""
+    """Strike, and create the tasks one by one, until the time is over and the goal is reached."""
     settings = workers.settings
     order, log = parcels(wire.endpoint, settings), Log(workers.folder, "creator")
     for number in range(settings.workers):
@@ -155,13 +155,13 @@ def _chaos(wire: Wire, faults: Faults, workers: Crew, nemesis: Nemesis) -> None:
 
 
 def _due(settings: Settings, passed: float) -> float:
-    """Return how many tasks have to be there after so many seconds: now and then some more, if a goal takes longer."""
+    """Return how many tasks there should be after that many seconds."""
     late = max(0.0, passed - settings.seconds)
     return settings.tasks * (min(1.0, passed / settings.seconds) + MORE * (late // MORE_EVERY))
 
 
 class _Broken:
-    """Whether two workers had a task at a time, by the history so far. It is looked at now and then."""
+    """Whether two workers held a task at a time, according to the history so far."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -178,7 +178,7 @@ class _Broken:
 
 @contextmanager
 def _person(wire: Wire, settings: Settings, folder: Path) -> Iterator[Callable[[int], object]]:
-    """Yield what a person does who finds a worker dead, or takes it for dead; each takes a while."""
+    """Yield the actions of a person who finds a worker dead, or thinks so. Each takes a while."""
     order, log, numbers = parcels(wire.endpoint, settings), Log(folder, "person"), itertools.count(1)
     with ThreadPoolExecutor(1) as person:
         yield lambda pid: person.submit(release_all_of, log, next(numbers), order, pid)
@@ -192,7 +192,7 @@ def _create(order: Any, log: Log, task_id: str) -> None:
         order.create(task_id, urgent=is_urgent(task_id))
     except TaskAlreadyExistsError:
         pass  # the network repeated the request, which the SDK does not know, and this is the second answer
-    except Exception as error:  # noqa: BLE001 - whatever it is: the checker knows what should not have left
+    except Exception as error:  # noqa: BLE001 - the checker judges it
         if outcome(error) != "unknown":
             log.tell("crash", task_id, trace=repr(error))
         return  # nobody knows whether it is there
@@ -200,7 +200,7 @@ def _create(order: Any, log: Log, task_id: str) -> None:
 
 
 def _create_last(order: Any, queues: Queues, workers: Crew) -> None:
-    """Create what healthy workers lead to each kind of success, however few there were before."""
+    """Create the tasks that lead healthy workers to each kind of success."""
     settings, log = workers.settings, Log(workers.folder, "successor")
     _create(order, log, LAST)
     if settings.queues:
@@ -213,7 +213,7 @@ def _create_last(order: Any, queues: Queues, workers: Crew) -> None:
 
 
 def _calm(endpoint: str, wire: Wire, workers: Crew) -> float:
-    """Have healthy workers work off what is left, and return how long it took; they give up after a while."""
+    """Let healthy workers finish the work, and return how long that took. They give up after a while."""
     settings = workers.settings
     order = parcels(endpoint, settings)
     queues = queues_beside(order, settings)

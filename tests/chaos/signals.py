@@ -11,25 +11,24 @@ from tests.chaos.interrupts import Interrupts
 
 ANSWERS = ("paid", "approved")
 PATIENCE = timedelta(seconds=1.5)
-"""How long some of the bills wait for a signal."""
+"""How long some bills wait for a signal."""
 MOST = 5
-"""Bills that a sender looks at."""
 
 
 def limit_of(task_id: str) -> timedelta | None:
-    """Return how long a bill waits, each time; None for one that waits for ever."""
+    """Return how long a bill waits each time, or None for forever."""
     return PATIENCE if int(task_id.rpartition("-")[2]) % 3 else None
 
 
 def create_options(bill: Any, task_id: str) -> dict[str, Any]:
-    """Return how a bill is created: some wait for their payment from the beginning."""
+    """Return a bill's options. Some wait for their payment from the beginning."""
     if int(task_id.rpartition("-")[2]) % 2:
         return {}
     return {"wait_for": bill.paid, "until": limit_of(task_id)}
 
 
 def run(attempt: Attempt, task_id: str, interrupts: Interrupts) -> None:
-    """Issue a bill, or settle it with the signals that have come."""
+    """Issue a bill, or settle it with the signals so far."""
     bill, step = attempt.step.model, attempt.step.name
 
     def work(ctx: Any) -> None:
@@ -51,7 +50,7 @@ def run(attempt: Attempt, task_id: str, interrupts: Interrupts) -> None:
 
 
 def send(log: Log, number: int, signal: Any, task_id: str, event: int = 0) -> None:
-    """Send a signal that nobody else sends, for one of its events, and tell what became of it."""
+    """Send a signal for an event that nobody else has, and record the outcome."""
     named, value = f"bill/{task_id}", f"{log.worker}/{number}"
     facts: dict[str, Any] = {"name": signal.name, "value": value}
     key = f"{value}/{event}"
@@ -62,7 +61,7 @@ def send(log: Log, number: int, signal: Any, task_id: str, event: int = 0) -> No
         log.tell("counted", named, number, **facts | {"value": error.signal.value})
     except TaskNotStartableError:
         pass  # it is not there, or has ended
-    except Exception as error:  # noqa: BLE001 - whatever it is: the checker knows what should not have left
+    except Exception as error:  # noqa: BLE001 - the checker judges it
         report_crash(log, error, named, number)
     else:
         if sent.will_be_read:
@@ -70,7 +69,7 @@ def send(log: Log, number: int, signal: Any, task_id: str, event: int = 0) -> No
 
 
 def send_any(log: Log, number: int, bill: Any, draw: random.Random) -> bool:
-    """Signal a bill in any state; some senders send twice, for one event or for two."""
+    """Signal a bill in any state. Some senders send twice, for one event or for two."""
     steps = (bill.issue, bill.settle)
     states = [state for step in steps for state in (step.pending, step.in_progress, step.failed, step.ignored)]
     often = [
@@ -89,7 +88,7 @@ def send_any(log: Log, number: int, bill: Any, draw: random.Random) -> bool:
 
 
 def send_missing(log: Log, number: int, bill: Any) -> bool:
-    """Signal what a bill waits for, so that none waits for ever."""
+    """Send the missing signals, so that no bill waits forever."""
     for step in (bill.issue, bill.settle):
         for task in step.pending.query(limit=MOST, with_data=False):
             for name in sorted(task.awaited_signals or ()):

@@ -1,4 +1,4 @@
-"""The limit of a step under fire: each worker tells which slots it takes, renews and gives back, and until when."""
+"""A step's limit under fire: each worker records which slots it takes, renews and returns."""
 
 import time
 from collections.abc import Iterator
@@ -15,12 +15,12 @@ from tests.chaos.events import Log
 
 SCALE = ConcurrencyLimit("scale", 3)
 LIFETIME = timedelta(seconds=2)
-"""Shorter than in programs, so that slots of workers that were killed come back while the chaos lasts."""
+"""Short, so that the slots of killed workers return during the chaos."""
 
 
 @contextmanager
 def telling_slots(log: Log) -> Iterator[None]:
-    """Let slots live for a short time, and write what becomes of those of this process."""
+    """Shorten the life of slots, and record the use of this process's."""
     take, renew, give_back = SlotTable.take, SlotTable.renew, SlotTable.give_back
 
     def told(kind: str, slot: StoredSlot) -> StoredSlot:
@@ -50,7 +50,7 @@ def telling_slots(log: Log) -> Iterator[None]:
 
 
 def lost(order: Any) -> list[int]:
-    """Return the slots that nobody can take a minute later, when all that is not renewed has expired."""
+    """Return the slots that nobody can take a minute later, when all unrenewed ones have expired."""
     table, found = SlotTable(order.tracker.connection(), SCALE.name, order.tracker.margin), []
     with stopped_clock(clock.now() + timedelta(minutes=1)):
         for number in range(SCALE.slots):

@@ -1,4 +1,4 @@
-"""Reads what a chaos run has left in the tables, without faults."""
+"""Reads the tables at the end of a chaos run, without faults."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -19,18 +19,18 @@ CONTROL = "#control"
 LIMIT = "#limit"
 SCHEDULES = "#schedules"
 GROUP = "#group#member"
-"""The range key of the groups' own rows; a place in a queue that is left behind is an unexpected item."""
+"""The range key of the groups' own rows. A leftover place in a queue is an unexpected item."""
 PROJECTED = ("status", "attempt", "create_time", "update_time", "last_error")
 
 
 def left(order: Any, queues: Queues) -> bool:
-    """Return whether a task is not at its end, by the index: it is small, and asked again and again."""
+    """Return whether a task is unfinished, according to the small index, because this is asked repeatedly."""
     states = (state for state, number in order.counts().items() if number)
     return any(state.code not in {END, *IGNORED} for state in states) or left_of_queues(queues)
 
 
 def snapshot(endpoint: str, settings: Settings) -> Final:
-    """Read everything, strongly consistent where that is possible."""
+    """Read everything, strongly consistent where possible."""
     order = parcels(endpoint, settings)
     queues, of_queues = queues_beside(order, settings), dict[str, Any]()
     items, chunks = dict[str, Any](), defaultdict[str, list[str]](list)
@@ -65,7 +65,7 @@ def _row(order: Any, item: dict[str, Any]) -> Row:
     try:
         task = order.get_task(task_id)
         found, whole = records(task), is_whole(task)
-    except TrackerError:  # chunks of its data are missing, which is a violation; the rest is checked all the same
+    except TrackerError:  # chunks of its data are missing, which is a violation; the rest is checked anyway
         found, whole = [], False
     return Row(
         entry=_entry(item),

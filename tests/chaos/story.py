@@ -1,4 +1,4 @@
-"""A short history without a fault, made by hand, to test the checker."""
+"""A short handmade history without a fault, for testing the checker."""
 
 import json
 from collections import Counter
@@ -19,7 +19,7 @@ TASK = "parcel-0"
 
 @dataclass
 class Story:
-    """A history and what was left, both to be changed."""
+    """A history with its end, both mutable."""
 
     events: list[Event] = field(default_factory=list)
     history: History = field(default_factory=History)
@@ -27,21 +27,18 @@ class Story:
 
     @property
     def row(self) -> Row:
-        """The row of the task."""
         return self.final.rows[TASK]
 
     def run(self, fence: int) -> Run:
-        """Return the run of that fence."""
         return next(run for run in self.history.runs if run.fence == fence)
 
     def end(self, fence: int) -> Write:
-        """Return how the run of that fence ended."""
         end = self.run(fence).end
         assert end is not None
         return end
 
     def change(self, **facts: Any) -> None:
-        """Let the row be otherwise, and the index and the counts as it says."""
+        """Change the row, the index and the counts."""
         facts.setdefault("skipped_steps", skipped_steps(TASK, facts.get("code", self.row.code)))
         row = replace(self.row, **facts)
         self.final = replace(
@@ -54,23 +51,23 @@ class Story:
 
     @property
     def ledger(self) -> dict[str, Sequence[Mark]]:
-        """What is in the accounts of the task."""
+        """The task's accounts."""
         return self.final.ledger[TASK]
 
     def book(self, **accounts: Sequence[Mark]) -> None:
-        """Let there be something else in these accounts."""
+        """Replace these accounts."""
         self.ledger.update(accounts)
 
     def tell(self, run: int, kind: str, **facts: Any) -> None:
-        """Add an event, a second after the one before."""
+        """Add an event, a second after the previous one."""
         self.events.append(Event(float(len(self.events)), "worker-0-1", run, kind, TASK, facts))
 
     def retell(self) -> None:
-        """Let the history be of what was told since, too."""
+        """Fold the events that were added since."""
         self.history = replace(History.of(self.events), queues=self.history.queues)
 
     def ran(self, step: str, fence: int, attempt: int, seen: list[Record], end: str = "succeed") -> None:
-        """Add a run that commits its progress, and with one record, which it saves, if it did not die before."""
+        """Add a run that commits progress, and saves a record unless it died before."""
         self.tell(fence, "claim", step=step)
         self.tell(fence, "claimed", step=step, fence=fence, attempt=attempt, late=-1.0)
         self.tell(fence, "seen", seen=[list(record) for record in seen], whole=True)
@@ -85,7 +82,7 @@ class Story:
 
 
 def sound() -> Story:
-    """Return a task that went through all steps: by a worker that died, one that failed, and three that succeeded."""
+    """Return a task with all steps: by a worker that died, one that failed, and three that succeeded."""
     story, records = Story(), [(2, 1), (3, 1), (4, 1), (5, 1)]
     story.tell(0, "create")
     story.tell(0, "created")

@@ -1,4 +1,4 @@
-"""What a run did, for people to read, and the history of each task for which a promise was broken."""
+"""A run in words, and the history of each task with a broken promise."""
 
 import math
 import re
@@ -14,14 +14,14 @@ from tests.chaos.queues import NAMES
 from tests.chaos.session import Outcome
 
 MOST_TOLD = 20
-"""Violations that are told in full."""
+"""Violations that are printed in full."""
 MOST_TRACES = 3
 _TASK = re.compile(rf"parcel-\d+|(?:{'|'.join(NAMES)})/[\w/-]+")
 ORDERS = {"reopen", "ignore", "release", "released", "paused", "resume", "unread"}
 
 
 def lines(outcome: Outcome) -> Iterator[str]:
-    """Yield what happened, and what was broken."""
+    """Yield the events, and the broken promises."""
     settings, runs, rows = outcome.settings, outcome.history.runs, outcome.final.rows.values()
     claims = Counter(run.why or run.outcome for run in runs)
     ends = Counter(f"{run.end.what} {run.end.outcome}" for run in runs if run.end)
@@ -65,7 +65,7 @@ def lines(outcome: Outcome) -> Iterator[str]:
 
 
 def traces(outcome: Outcome) -> Iterator[str]:
-    """Yield the history of the first tasks about which a promise was broken, each in the order of time."""
+    """Yield the histories of the first tasks with broken promises, in order of time."""
     told = " ".join(str(violation) for violation in outcome.violations)
     for task in list(dict.fromkeys(_TASK.findall(told)))[:MOST_TRACES]:
         yield f"--- {task}"
@@ -77,7 +77,7 @@ def traces(outcome: Outcome) -> Iterator[str]:
 
 
 def _booked(outcome: Outcome) -> Counter[str]:
-    """Count how the transactions came out that were to record a success, and what is left of them."""
+    """Count the outcomes of successes' transactions, and their entries."""
     booked = (run for run in outcome.history.runs if is_booked(run.task, run.step))
     told = Counter(run.end.outcome for run in booked if run.end and run.end.what == "succeed")
     told["failed instead"] = sum(
@@ -89,7 +89,7 @@ def _booked(outcome: Outcome) -> Counter[str]:
 
 
 def _of_queues(outcome: Outcome) -> Counter[str]:
-    """Count what was done with queues: requests by what came of them, successes, commands, and what is left."""
+    """Count requests by outcome, successes, commands, and the rest."""
     told = Counter[str]()
     for event in outcome.history.of_queues("asked", "done", "command", "cancelled", "occurrence", "collect", "counted"):
         told[f"{event.kind} {event.facts.get('how', event.facts.get('what', ''))}".strip()] += 1
@@ -99,7 +99,7 @@ def _of_queues(outcome: Outcome) -> Counter[str]:
 
 
 def _interrupted(outcome: Outcome) -> Counter[str]:
-    """Count the runs from which an exception out of nowhere left, by its class and what became of the run."""
+    """Count the interrupted runs by exception class and outcome."""
     ends = (event for event in outcome.events if "interrupt" in event.facts)
     return Counter(
         f"{event.facts['interrupt']} ({'claim' if event.kind == 'refused' else event.facts['outcome']})"

@@ -1,7 +1,7 @@
-"""A short chaos run: the library keeps its promises, and without one of its guards the checker finds violations.
+"""A short chaos run: the library keeps its promises, and without a guard the checker finds violations.
 
-The seeds are fixed, and a run goes on until everything that a test asks for has happened, so a test gives the same
-result on each machine. `make chaos` searches with a fresh seed each time.
+The seeds are fixed, and a run continues until everything that a test needs has happened. The result is the same on each
+machine. `make chaos` searches with a fresh seed each time.
 """
 
 import pytest
@@ -63,7 +63,7 @@ def test_without_a_guard_the_same_history_breaks_promises() -> None:
 
 
 def rough(guard: str) -> Settings:
-    """Return a run in which each block outlasts its lock, and more workers than tasks wait for that."""
+    """Return a run in which each block outlasts its lock, and there are more workers than tasks."""
     return Settings(
         seed=1,
         seconds=2,

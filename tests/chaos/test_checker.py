@@ -1,4 +1,4 @@
-"""The checker finds each broken promise in a history that was made by hand, and nothing in one without a fault."""
+"""The checker finds each broken promise in a handmade history, and nothing in a correct one."""
 
 from collections.abc import Callable
 from pathlib import Path

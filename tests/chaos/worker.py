@@ -1,4 +1,4 @@
-"""A worker process: draws its scripts from the seed, runs them on the tasks that are due, and writes its history."""
+"""A worker process: draws its scripts from the seed, runs them on due tasks, and writes its history."""
 
 import logging
 import os
@@ -37,55 +37,52 @@ from tests.chaos.settings import Settings
 from tests.chaos.slots import telling_slots
 
 REMEMBERED = 40
-"""Tasks that a worker has met lately and may try again, whatever the index says of them."""
+"""Recent tasks that a worker may try again, whatever the index says."""
 GUESSES = 0.1
-"""How many claims in one are of such a task, and how many of one that somebody holds, or held and died."""
+"""One in this many claims is of such a task, or of one that somebody holds, or held and died."""
 LOOKED_AT = 8
-"""Tasks that a worker asks for at once: all ask for the same ones, so they meet; calm ones ask for many more."""
+"""Tasks that a worker reads at once. All read the same ones, so they meet. Calm ones read many more."""
 KEPT = 4
-"""How many of them it tries before it asks again."""
+"""How many of them it tries before it reads again."""
 BATCHES = 0.25
-"""How many actions in one are a batch."""
+"""One in this many actions is a batch."""
 LIMITED = 0.7
-"""The same of the step that is within a limit, which only holds for what the library starts."""
+"""The same for the step with a limit, which only holds for tasks that the library starts."""
 ORDERS = 0.03
-"""How many actions in one are a person's order."""
+"""One in this many actions is a person's."""
 RELEASES = 0.3
-"""How many of these free a task although its worker may be at it."""
+"""One in this many frees a task although its worker may be running it."""
 CANCELS = 0.5
-"""How many tasks of those that a person ignores are ignored even if they run."""
+"""One in this many tasks that a person ignores is ignored even if it runs."""
 
 
 class SkewedClock(clock.Clock):
-    """A clock that is wrong by so much."""
-
     def __init__(self, skew: timedelta) -> None:
         self._skew = skew
 
     def now(self) -> datetime:
-        """Return what this machine takes for the time."""
         return super().now() + self._skew
 
 
 class Worker:
-    """One life of one worker."""
+    """One life of a worker."""
 
     def __init__(self, settings: Settings, log: Log, endpoint: str, *, calm: bool) -> None:
         self.settings = settings
         self.log = log
         self.calm = calm
-        """Whether it only works: no script of it fails."""
+        """Whether its scripts never fail."""
         self.order = parcels(endpoint, settings)
         self.ledger = Ledger(endpoint, settings)
         self.met: deque[str] = deque(maxlen=REMEMBERED)
         self.due: dict[str, list[str]] = {}
-        """By step, what the index said when this worker looked last: by now others may have taken some of it."""
+        """By step, the due tasks when this worker last looked."""
         self.ending = threading.Event()
         self.interrupts = Interrupts()
         self.queues = QueueMoves(settings, log, self.order, self.interrupts, calm=calm)
 
     def work(self) -> None:
-        """Run one script after the other until nobody holds the other end of standard input any more."""
+        """Run scripts until nobody holds the other end of standard input."""
         threading.Thread(target=self._listen, daemon=True).start()
         if self.settings.queues:
             self.queues.begin()
@@ -121,7 +118,7 @@ class Worker:
         Block(self.log, number, step, task_id, plan, self.ledger).run(self.interrupts)
 
     def _pick(self, step: Any, draw: random.Random) -> str | None:
-        """Return a task that the index says is to be done, or, now and then, one that is not, or not yet."""
+        """Return a due task or, sometimes, one that is not due."""
         guess = 1.0 if self.calm else draw.random()
         if guess < GUESSES and self.met:
             return draw.choice(self.met)
@@ -136,7 +133,7 @@ class Worker:
         return todo.pop() if todo else None
 
     def _look(self, step: Any) -> list[str]:
-        """Return what there is to do, and tell of a row that was read in the middle of a write."""
+        """Return the due tasks, and report torn rows."""
         if self.calm:
             return [task.task_id for task in step.due(limit=LOOKED_AT * 8, with_data=False)]
         found = list(step.due(limit=LOOKED_AT))
@@ -146,7 +143,7 @@ class Worker:
         return [task.task_id for task in found]
 
     def _order(self, number: int, step: Any, draw: random.Random) -> None:
-        """Do what a person does: reopen what was set aside, set something aside, or free what somebody works on."""
+        """Do what a person does: reopen a task, ignore one, or free one."""
         order = draw.random()
         if order < RELEASES:
             held = [*step.in_progress.query(limit=LOOKED_AT)]
@@ -173,7 +170,7 @@ class Worker:
 
 
 def telling(log: Log, read: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a read of the control item that tells if it fails: what was known before holds then."""
+    """Return a read of the control item that reports failures. After a failure, the known state still holds."""
 
     def told(model: Any, **options: Any) -> Any:
         try:
@@ -195,7 +192,6 @@ def kind_of(kind: str) -> type[Worker]:
 
 
 def start(settings: Settings, endpoint: str, folder: str, name: str, kind: str) -> None:
-    """Be that worker until it is told to end."""
     logging.getLogger().addHandler(logging.NullHandler())
     if settings.without:
         from tests.chaos.guards import remove_guard  # noqa: PLC0415 - pytest with it, which other workers do without
@@ -218,7 +214,6 @@ def start(settings: Settings, endpoint: str, folder: str, name: str, kind: str) 
 
 
 def main(stdin: Connection, settings: str, *arguments: str) -> None:
-    """Be a worker until `stdin` ends."""
     # It stays open: to close it would wait for the thread that reads it.
     sys.stdin = os.fdopen(os.dup(stdin.fileno()))
     start(Settings.from_json(settings), *arguments)

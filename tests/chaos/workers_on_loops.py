@@ -1,4 +1,4 @@
-"""Workers that run several tasks at a time on an event loop, which hangs at times: in each way that there is."""
+"""Workers that run several tasks at a time on an event loop, which sometimes hangs."""
 
 import asyncio
 import itertools
@@ -24,14 +24,13 @@ LANES = 4
 """How many tasks such a worker runs at a time."""
 PAUSE = timedelta(seconds=0.2)
 HEARTBEATS = 0.3
-"""How many batches in one use heartbeats."""
+"""One batch in this many uses heartbeats."""
 
 
 class OnLoop(Worker):
-    """One life of one worker with an event loop."""
+    """One life of a worker with an event loop."""
 
     def work(self) -> None:
-        """Run scripts until nobody holds the other end of standard input any more."""
         threading.Thread(target=self._listen, daemon=True).start()
         asyncio.run(self._main())
 
@@ -44,7 +43,7 @@ class OnLoop(Worker):
         raise NotImplementedError
 
     async def _hang(self) -> None:
-        """Keep the loop from its work now and then, sometimes for longer than a lock lasts."""
+        """Block the loop now and then, sometimes for longer than a lock lasts."""
         draw = self.settings.drawn("hangs", self.log.worker)
         while True:
             await asyncio.sleep(draw.uniform(0.3, 3))
@@ -52,7 +51,7 @@ class OnLoop(Worker):
 
 
 class ByStart(OnLoop):
-    """A worker that starts each run by itself."""
+    """A worker that starts each run itself."""
 
     async def _work(self) -> None:
         looking = asyncio.Lock()
@@ -61,7 +60,6 @@ class ByStart(OnLoop):
                 group.create_task(self._lane(range(lane, sys.maxsize, LANES), looking))
 
     async def _lane(self, numbers: range, looking: asyncio.Lock) -> None:
-        """Run one script after the other."""
         for number in numbers:
             if self.ending.is_set():
                 return
@@ -82,10 +80,9 @@ class ByStart(OnLoop):
 
 
 class ByLibrary(OnLoop):
-    """A worker that leaves it to the library which tasks are run."""
+    """A worker that lets the library choose the tasks."""
 
     def work(self) -> None:
-        """Run tasks until nobody holds the other end of standard input any more."""
         add_hook(Ends())
         numbers, start = itertools.count(1), BoundStep.astart
 
@@ -103,8 +100,6 @@ class ByLibrary(OnLoop):
 
 
 class ByArunAll(ByLibrary):
-    """A worker that runs one batch after the other."""
-
     async def _work(self) -> None:
         draw = self.settings.drawn("batches", self.log.worker)
         task = asyncio.current_task()
@@ -136,24 +131,20 @@ class ByAsyncWorker(ByLibrary):
 
 
 BLOCK: ContextVar[AsyncBlock] = ContextVar("BLOCK")
-"""The block of the task that runs."""
 
 
 async def one(ctx: Any) -> None:
-    """Be what an AsyncWorker runs."""
     await BLOCK.get().inside_loop(ctx)
 
 
 class Ends(Hook):
-    """Writes what becomes of each run."""
+    """Records the outcome of each run."""
 
     def on_refuse(self, run: RunDetails) -> None:
-        """Write why the block never began."""
         assert run.error is not None
         BLOCK.get().left_by(run.error)
 
     def on_end(self, run: RunDetails) -> None:
-        """Write how it ended."""
         if run.error is None:
             BLOCK.get().ended("ok")
         else:
@@ -161,4 +152,3 @@ class Ends(Hook):
 
 
 BY_KIND: dict[str, type[Worker]] = {"astart": ByStart, "arun_all": ByArunAll, "AsyncWorker": ByAsyncWorker}
-"""By the name in LOOPS."""

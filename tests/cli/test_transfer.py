@@ -152,7 +152,7 @@ def test_a_dry_run_checks_and_creates_nothing() -> None:
             '{"task_id": "o-1", "repeat": "every 1h", "state": "ship.pending"}',
             "repeat: a task that repeats begins as pay.pending, not as ship.pending: leave out the rule or the state",
         ),
-        ('{"task_id": "o-1", "trace": 5}', "trace must be a mapping of text to text"),
+        ('{"task_id": "o-1", "trace": 5}', "trace must map text to text"),
         ('{"task_id": "o-1", "data": [1]}', "Order.data = a list cannot be stored"),
         ('{"task_id": "o-1", "attempt": 5}', "Order has no attribute 'attempt'"),
         ('{"task_id": "o-1", "note": "\udcff"}', "this is not JSON: it is not UTF-8"),
@@ -576,13 +576,13 @@ def test_a_task_is_loaded_with_the_answers_that_it_awaits_and_has(store: Stopped
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ('{"task_id": "o-1", "awaited_signals": ["payed"]}', "Order awaits no 'payed'; it awaits approved, paid"),
+        ('{"task_id": "o-1", "awaited_signals": ["payed"]}', "Order has no signal 'payed'. It has approved, paid"),
         ('{"task_id": "o-1", "awaited_signals": "[1]"}', 'awaited_signals: [1] is no list of signals, as in ["paid"]'),
         ('{"task_id": "o-1", "signals": {"paid": 1}}', "signals: {'paid': 1} has no signals"),
         ('{"task_id": "o-1", "awaited_signals": ["paid"], "signals": {"paid": {"value": 1}}}', "and has that already"),
-        ('{"task_id": "o-1", "awaited_signals": ["paid"], "group": "g"}', "a group or a rule has no awaited_signals"),
+        ('{"task_id": "o-1", "awaited_signals": ["paid"], "group": "g"}', "with awaited_signals and a group or a rule"),
         ('{"task_id": "o-1", "signals": {"paid": {"time": "noon"}}}', "Invalid isoformat string: 'noon'"),
-        ('{"task_id": "o-1", "missed_signals": ["payed"]}', "Order awaits no 'payed'"),
+        ('{"task_id": "o-1", "missed_signals": ["payed"]}', "Order has no signal 'payed'"),
         ('{"task_id": "o-1", "until": "2027-01-01"}', "until: only with wait_for"),
         ('{"task_id": "o-1", "wait_for": "paid", "awaited_signals": ["paid"]}', "wait_for is awaited_signals"),
     ],
@@ -602,4 +602,4 @@ def test_a_loaded_task_waits_for_a_signal_and_knows_what_its_round_has_done_with
     assert '"missed_signals": ["paid"]' in run("export").out
     assert "done without" in run("show", "o-3").out
     late = run("signal", "o-3", "paid", "--value", "1")
-    assert (late.code, "paid of Order 'o-3' is late, and not stored" in late.err) == (1, True)
+    assert (late.code, "paid of Order 'o-3' is not stored: it is late" in late.err) == (1, True)

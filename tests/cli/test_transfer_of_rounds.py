@@ -159,7 +159,7 @@ def test_parts_of_another_round_are_not_shown() -> None:
         ),
         ({"cancelled": {**CANCELLED, "step": "send"}, "state": "cancelled"}, "Payout has no step 'send'"),
         ({"cancelled": "ada", "state": "cancelled"}, "Expecting value"),
-        ({"postpone_count": 1, "repeat": "every 1h"}, "a group or a rule has no postpone_count"),
+        ({"postpone_count": 1, "repeat": "every 1h"}, "cannot be loaded with postpone_count and a group or a rule"),
     ],
 )
 def test_what_cannot_be_loaded_of_a_round_is_a_bad_line(line: dict[str, Any], words: str) -> None:

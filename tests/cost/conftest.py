@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from pynamodb_tracker.model import worker_name
 from tests.support.fixtures import freeze, name, new_worker, order, quick_sdk, rival, session, table
 
 __all__ = ["freeze", "name", "new_worker", "order", "quick_sdk", "rival", "session", "table"]
@@ -14,5 +13,5 @@ __all__ = ["freeze", "name", "new_worker", "order", "quick_sdk", "rival", "sessi
 def _host_name() -> Iterator[None]:
     """Name the worker after a short host: a long name is stored with each failure, and may cost a write unit."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(worker_name, "_host", lambda: "worker-1")
+        patch.setattr("socket.gethostname", lambda: "worker-1")
         yield

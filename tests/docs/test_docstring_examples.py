@@ -1,4 +1,4 @@
-"""The docstring of each public name has an example that runs, which the reference shows."""
+"""Each public name's docstring has an example that runs, and explains the parameters if there are three or more."""
 
 import ast
 import asyncio
@@ -195,6 +195,34 @@ def test_every_public_name_has_an_example_or_a_reason_to_have_none() -> None:
     excused = set().union(*WITHOUT.values())
     assert needing - EXAMPLES.keys() - excused == set()
     assert excused & EXAMPLES.keys() == set()
+
+
+NOT_CONSTRUCTED = {"State", "Status", "Task"}
+"""Classes with objects that only the library and Python make."""
+
+
+def explained_in(thing: object) -> set[str]:
+    """Return the parameters in the section `Args:`, and a class's attributes with a docstring of their own."""
+    section = re.search(r"^Args:\n((?:    .*\n?|\n)+)", inspect.getdoc(thing) or "", re.MULTILINE)
+    names = set(re.findall(r"^    \*{0,2}(\w+):", section[1], re.MULTILINE)) if section else set()
+    if inspect.isclass(thing):
+        names |= set(re.findall(r'^    (\w+): [^\n]*\n    """', inspect.getsource(thing), re.MULTILINE))
+    return names
+
+
+def test_three_or_more_parameters_are_explained_one_by_one() -> None:
+    excused = set().union(*WITHOUT.values()) - WITHOUT["in the example of the class or function that makes it"]
+    passed_on = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
+    unexplained = {}
+    for name, thing in public():
+        if name in excused | NOT_CONSTRUCTED or not callable(thing) or not needs_one(name, thing):
+            continue
+        parameters = inspect.signature(thing).parameters.values()
+        names = {each.name for each in parameters if each.kind not in passed_on} - {"self", "cls"}
+        if len(names) >= 3:
+            unexplained[name] = names - explained_in(thing)
+    assert {name: missing for name, missing in unexplained.items() if missing} == {}
+    assert len(unexplained) > 30
 
 
 @pytest.fixture(scope="module")

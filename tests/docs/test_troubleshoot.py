@@ -69,7 +69,7 @@ MISTAKES: list[tuple[Callable[[], object], type[Exception], str]] = [
     (ConcurrencyLimit, TypeError, r"'name' and 'slots'; write ConcurrencyLimit\(\"bank\", 20\)$"),  # type: ignore[list-item]
     (UseCase, TypeError, r"'name'; write UseCase\(\"order\"\)$"),  # type: ignore[list-item]
     (lambda: Step(10, retries=3), TypeError, r"'retries'; write Step\(100\), with any of max_attempts, lock_for, "),  # type: ignore[call-arg]
-    (lambda: Parcel.sort.run("p-1"), TypeError, "@Parcel.sort.does.*; or pass a function.* handles as its decorator"),
+    (lambda: Parcel.sort.run("p-1"), TypeError, "@Parcel.sort.does.*Or pass a function.* handles as its decorator"),
 ]
 
 

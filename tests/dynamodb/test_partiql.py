@@ -123,7 +123,7 @@ def test_a_put_that_replaces_nothing_is_an_insert() -> None:
 
 
 def test_the_impossible_update_changes_nothing_and_keeps_the_condition() -> None:
-    found = partiql.impossible("UpdateItem", request(x.set("y"), condition=named("a WHERE b") == "x"))
+    found = partiql.build_probe("UpdateItem", request(x.set("y"), condition=named("a WHERE b") == "x"))
     assert found is not None
     assert found.text == (
         'UPDATE "tasks" REMOVE "no such attribute" WHERE "task_id" = ? AND "use_case_id" = ? '

@@ -18,10 +18,10 @@ from pynamodb_tracker.model.serialization import (
     IntegerAttribute,
     TimeAttribute,
     check_map,
-    of_default,
     refuse_json,
-    rewritten,
+    rewrite_value,
     same,
+    serialize_value,
 )
 
 
@@ -111,13 +111,13 @@ def test_a_map_of_declared_and_other_entries_takes_both() -> None:
 
 
 def test_an_attribute_that_stores_in_its_own_way_decides_what_it_takes() -> None:
-    assert of_default(Basket, "paid", Basket.paid, "yes") == {"BOOL": True}
+    assert serialize_value(Basket, "paid", Basket.paid, "yes") == {"BOOL": True}
 
 
 def test_a_map_that_another_program_stored_without_a_required_entry_is_written_again_as_it_is() -> None:
     stored = {"M": {"item": {"S": "chair"}}}
-    assert rewritten(Basket("b-1"), "line", Basket.line, stored) == stored
+    assert rewrite_value(Basket("b-1"), "line", Basket.line, stored) == stored
 
 
 def test_a_number_that_json_does_not_have_is_written_again_if_another_program_stored_it() -> None:
-    assert rewritten(Basket("b-1"), "text", Basket.text, {"S": '{"a":NaN}'}) == {"S": '{"a": NaN}'}
+    assert rewrite_value(Basket("b-1"), "text", Basket.text, {"S": '{"a":NaN}'}) == {"S": '{"a": NaN}'}

@@ -1,1 +1,1 @@
-"""What tests of several folders share: a shop, its rows, engines, networks, worker processes and pages."""
+"""A shop, its rows, engines, networks, worker processes and pages for tests in several folders."""

@@ -27,13 +27,11 @@ def of_batches(fault: Fault, *, times: int = 1000, probes: bool = False) -> Rule
 
 
 def lost(_request: Request, send: Send) -> Answer:
-    """Apply the request, but lose the response."""
     send()
     raise ReadTimeoutError(endpoint_url="of the test")
 
 
 def loses(_request: Request, _send: Send) -> Answer:
-    """Lose the request."""
     raise ReadTimeoutError(endpoint_url="of the test")
 
 
@@ -44,7 +42,6 @@ def repeated(_request: Request, send: Send) -> Answer:
 
 
 def denied(_request: Request, _send: Send) -> Answer:
-    """Deny the whole request."""
     raise error(BATCH, "AccessDeniedException")
 
 

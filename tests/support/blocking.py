@@ -18,7 +18,6 @@ CLIENTS = [*START, ("moto", "astart")]
 """Both clients send the same requests, so one engine is enough for asyncio."""
 
 only_blocking = pytest.mark.only_blocking
-"""Marks tests of features that the asyncio client lacks or provides in another form."""
 
 
 class _Blocking:

@@ -7,7 +7,6 @@ from typing import Any
 
 
 def calls_of(function: Callable[[], object]) -> int:
-    """Count the functions that this one calls, in Python and in C."""
     count = 0
 
     def counted(_: FrameType, event: str, __: Any) -> None:

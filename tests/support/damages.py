@@ -26,8 +26,6 @@ class DepotTask(Task):
 
 
 class Parcel(DepotTask):
-    """A use case with one step."""
-
     use_case_id = UseCase("parcel", keep_for=timedelta(days=30))
 
     pack = Step(10, max_attempts=2)
@@ -39,7 +37,6 @@ class Parcel(DepotTask):
 
 class Damage(NamedTuple):
     attribute: str
-    """The attribute's stored name."""
     how: str
     changes: dict[str, Any]
     """Stored values by name. None removes one."""
@@ -67,7 +64,6 @@ class Damage(NamedTuple):
         return not self.fails and (self.attribute, self.how) not in _FOUND_LATER
 
     def is_named_in(self, text: object) -> bool:
-        """Return whether a text names the attribute, apart from the task id."""
         return self.attribute in str(text).replace(self.task_id, "")
 
 
@@ -159,7 +155,7 @@ DAMAGES = [*_damages()]
 
 
 def ignored(_ctx: ExecutionContext[Any]) -> None:
-    """Do nothing with the task."""
+    pass
 
 
 def put_rows(clock: StoppedClock, damages: list[Damage]) -> None:

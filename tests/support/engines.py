@@ -44,11 +44,8 @@ def is_moto(model: type[Task]) -> bool:
 def chosen(config: pytest.Config, ways: Sequence[tuple[str, ...]]) -> list[Any]:
     """Return the ways to run a test that pytest's options select, as values for `parametrize`.
 
-    pytest does not create the other tests, because creating and skipping thousands takes seconds per process.
-
-    Args:
-        config: `--quick` selects moto. `--one-engine` selects dynoxide, or moto where dynoxide lacks that way.
-        ways: An engine each, and other parameters.
+    pytest does not create the other tests, because creating and skipping thousands takes seconds per process. `--quick`
+    selects moto, `--one-engine` dynoxide, or moto where dynoxide lacks that way.
     """
     if config.getoption("quick"):
         ways = [way for way in ways if way[0] == "moto"]
@@ -81,19 +78,16 @@ def quick_session() -> botocore.session.Session:
 
 
 def quick_sessions() -> AbstractContextManager[object]:
-    """Build all clients in this process from such sessions."""
     return mock.patch.object(pynamodb.connection.base, "get_session", quick_session)
 
 
 class Engine(ABC):
-    """One test module's tables on one engine."""
-
     def __init__(self, tables: Sequence[type[Task]]) -> None:
         self.tables = tables
 
     @abstractmethod
     def empty(self) -> None:
-        """Delete all rows in all tables."""
+        pass
 
 
 class Moto(Engine):
@@ -102,7 +96,6 @@ class Moto(Engine):
     @classmethod
     @contextmanager
     def of(cls, tables: Sequence[type[Task]]) -> Iterator[Engine]:
-        """Create the tables in memory."""
         with quick_sessions(), local_table(*tables), ExitStack() as stack:
             for table in tables:
                 stack.callback(_close, table)

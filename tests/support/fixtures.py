@@ -48,7 +48,6 @@ def table(dynamodb: Engine) -> Iterator[str]:
 
 @pytest.fixture
 def name() -> str:
-    """Return a use case name that no other test uses."""
     return f"order-{next(_numbers)}"
 
 
@@ -95,8 +94,6 @@ def freeze(new_worker: NewWorker, proxy: Proxy) -> Iterator[Callable[..., "Froze
 
 
 class Frozen:
-    """A run inside its block, which ends on request."""
-
     def __init__(self, run: contextlib.AbstractContextManager[Any]) -> None:
         self._run = run
         self.ctx = run.__enter__()

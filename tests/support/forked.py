@@ -71,7 +71,6 @@ def _become(  # noqa: PLR0917 - a process takes positional arguments
     ignored: Sequence[str],
     start_new_session: bool,  # noqa: FBT001
 ) -> None:
-    """Turn this process into the program, and exit with its code."""
     if start_new_session:
         os.setsid()
     for number, stream in enumerate(streams):

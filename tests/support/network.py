@@ -73,7 +73,6 @@ def unheard(*operations: str) -> Rule:
 
 
 def silent(*operations: str) -> Rule:
-    """Lose these requests."""
 
     def rule(operation: str, _request: Request, send: Callable[[], Answer]) -> Answer:
         if operation in operations:
@@ -124,6 +123,5 @@ def before(network: Network, operation: str, act: Callable[[], object], *, of: s
 
 
 def error(operation: str, code: str, *, repeats: int = 0) -> ClientError:
-    """Return the engine's error after that many repeats by the SDK."""
     about = {"HTTPStatusCode": 400, "RetryAttempts": repeats}
     return ClientError({"Error": {"Code": code, "Message": "of the test"}, "ResponseMetadata": about}, operation)

@@ -34,12 +34,10 @@ class Page:
 
     @classmethod
     def all(cls) -> list["Page"]:
-        """Return every page for users."""
         return [cls(ROOT / "README.md"), cls(ROOT / "CHANGELOG.md"), *map(cls, sorted((ROOT / "docs").rglob("*.md")))]
 
     @property
     def name(self) -> str:
-        """The path relative to the repository."""
         return self.path.relative_to(ROOT).as_posix()
 
     @property
@@ -73,11 +71,9 @@ class Page:
         return len(re.sub(r"<picture>.*?</picture>", "", " ".join(self.prose())).split())
 
     def links(self) -> list[str]:
-        """Return all link targets."""
         return _LINK.findall(_SPAN.sub("", "\n".join(self.prose())))
 
     def code(self) -> list[str]:
-        """Return the inline code."""
         return [span for line in self.prose() for span in _SPAN.findall(line)]
 
     def anchors(self) -> set[str]:

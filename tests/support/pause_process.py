@@ -25,7 +25,6 @@ READ_AFTER = 0.2
 Starts = list[tuple[str, str, int, float]]
 
 stopped = threading.Event()
-"""Set when the test says so."""
 when_stopped: list[Callable[[], object]] = [stopped.set]
 reads: list[float] = []
 """When this process first read that a step is paused."""
@@ -90,7 +89,6 @@ def handle(order: Any) -> Starts:
 
 
 def pause(order: Any, seconds: str) -> None:
-    """Pause ship, report it, and stay alive."""
     pause = order.ship.pause(until=timedelta(seconds=float(seconds)), reason="the bank is down", by="ada")
     tell(str(pause.until.timestamp()))
     time.sleep(processes.TIMEOUT)
@@ -125,7 +123,6 @@ def until_stopped(command: Callable[[Any], Starts]) -> Callable[[Any], tuple[flo
 
 
 def main(settings: dict[str, Any], command: str, *arguments: str) -> None:
-    """Carry out the command when the test says so."""
     watch.INTERVAL = timedelta(seconds=READ_AFTER)
     _say_when_it_is_read()
     function = globals()[command]

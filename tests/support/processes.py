@@ -55,7 +55,6 @@ class Worker:
         return self._process.exitcode
 
     def hear(self) -> str:
-        """Return the process's next line."""
         ready, _, _ = select.select([self.stdout], [], [], TIMEOUT)
         assert ready, f"worker {self._process.pid} says nothing"
         return self.stdout.readline().strip()
@@ -65,7 +64,6 @@ class Worker:
         self.stdin.flush()
 
     def report(self) -> Any:
-        """Return the report after the process has ended."""
         told = json.loads(self.hear())
         assert self.wait() == 0
         return told
@@ -87,8 +85,6 @@ def _serve(
 
 
 class Crew:
-    """Workers on one use case."""
-
     def __init__(self, endpoint: str, table: str, name: str, lock_for: timedelta, margin: timedelta) -> None:
         times = {"lock_for": lock_for.total_seconds(), "margin": margin.total_seconds()}
         self.settings = {"endpoint": endpoint, "table": table, "name": name, **times}
@@ -130,7 +126,6 @@ def until(happened: Any, timeout: float = TIMEOUT) -> Any:
 
 
 def has_ended(pid: int) -> bool:
-    """Wait until a process is gone."""
     return bool(until(lambda: not is_running(pid)))
 
 

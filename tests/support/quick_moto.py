@@ -33,11 +33,10 @@ _Traverser, _Node, _Leaf, _UpdateParser, _Counts, _Overlaps = (  # moto hides th
 )
 
 _MOST = 2000
-"""How many expressions to cache."""
 
 
 def hurry() -> None:
-    """Replace the slow functions, for the rest of this process."""
+    """Replace the slow functions for the rest of this process."""
     for owner, name, quicker in (
         (BotocoreStubber, "process_request", _process),
         (DynamoHandler, "serialized", _serialize),
@@ -56,16 +55,16 @@ def hurry() -> None:
 
 _URL = re.compile(r"https?://dynamodb\.([a-z0-9-]+)\.amazonaws\.com/?")
 _QUICK = re.compile(rb"DynamoDB_\d+\.(\w*(?:Items?|Statement)|Query|Scan)")
-"""The operations on items: what they take and return has the form that is sent."""
+"""Operations with inputs and outputs that already have the form in which they are sent."""
 _process_any = BotocoreStubber.process_request
 _serialize_any = DynamoHandler.serialized
 _requests = itertools.count()
 
 
 def _process(stubber: Any, request: Any) -> Any:
-    """Hand a request over as it is, without taking it for one of any service in any protocol.
+    """Pass a request on without moto's general parser for services and protocols.
 
-    A request with bytes goes the long way, on which they are decoded.
+    A request with bytes takes the usual way, which decodes them.
     """
     target, url = request.headers.get("X-Amz-Target", ""), _URL.fullmatch(request.url)
     named = target if isinstance(target, bytes) else target.encode()
@@ -88,7 +87,7 @@ def _as_text(value: str | bytes) -> str:
 
 
 def _serialize(handler: Any, action_result: Any) -> Any:
-    """Send what an operation on items returns, unless something in it is not as it is sent: bytes, or an error."""
+    """Send an operation's output as it is, unless it contains bytes or an error."""
     if type(action_result.result) is dict and _QUICK.fullmatch(handler.headers["X-Amz-Target"].encode()):
         try:
             body = json.dumps(action_result.result)
@@ -99,7 +98,7 @@ def _serialize(handler: Any, action_result: Any) -> Any:
 
 
 def _number_request(headers: dict[str, Any]) -> str:
-    """Give the response an id, as long as that of AWS, without drawing 52 characters one by one."""
+    """Give the response an id as long as AWS's, without drawing 52 random characters."""
     headers["x-amzn-requestid"] = number = f"{next(_requests):052}"
     return number
 
@@ -110,7 +109,7 @@ _conditions: dict[tuple[str, ...], tuple[Any, list[str], list[str]]] = {}
 
 
 def _parse(parser: Any) -> Any:
-    """Parse a condition once: moto does so to see which names and values it uses, and again to decide."""
+    """Parse a condition once. moto does it twice, to see its names and values, and to decide."""
     if not parser.condition_expression:
         return _parse_anew(parser)
     given = (parser.expression_attribute_names, parser.expression_attribute_values)
@@ -142,7 +141,7 @@ def _lex(parser: Any) -> deque[Any]:
 
 
 class _Kind:
-    """What a traverser does with nodes of a class, which moto asks for each node."""
+    """How a traverser processes nodes of one class."""
 
     def __init__(self, traverser: Any, kind: type) -> None:
         self.is_node = issubclass(kind, _Node)
@@ -153,8 +152,6 @@ class _Kind:
 
 
 class _Kinds(dict[type, _Kind]):
-    """The kinds of one class of traversers."""
-
     def __init__(self, traverser: Any) -> None:
         self._traverser = traverser
 
@@ -167,9 +164,9 @@ _kinds: dict[type, _Kinds] = {}
 
 
 def _traverse(traverser: Any, node: Any, child_id: int = -1) -> Any:
-    """Do what moto does, but ask once for each class of nodes, not for each node, how it is processed.
+    """Do the same as moto, but ask once per class of nodes how to process it.
 
-    moto would count clauses and look for overlapping paths in each part again, not only in the whole.
+    moto would also count clauses and look for overlapping paths again in each part.
     """
     if type(traverser) in {_Counts, _Overlaps}:
         traverser.process(node)

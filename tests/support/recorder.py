@@ -13,8 +13,6 @@ from tests.support.shop import AppTask
 
 @dataclass
 class Request:
-    """One request, without the SDK's repeats."""
-
     operation: str
     body: dict[str, Any]
     answer: dict[str, Any] = field(default_factory=dict)

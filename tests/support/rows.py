@@ -11,12 +11,10 @@ Item = dict[str, Any]
 
 
 def client(table: type[Task]) -> Any:
-    """Return the table's botocore client."""
     return table._get_connection().connection.client
 
 
 def all_rows(table: type[Task]) -> Iterator[Item]:
-    """Yield every stored row."""
     request: Item = {"TableName": table.Meta.table_name, "ConsistentRead": True}
     while True:
         answer = client(table).scan(**request)
@@ -59,7 +57,6 @@ def park(use_case: type[Task], task_id: str, waits: int, until: datetime = NEVER
 
 
 def index_entries(use_case: type[Task]) -> list[Item]:
-    """Return all entries in the index."""
     answer = client(use_case).scan(TableName=use_case.Meta.table_name, IndexName="status-index")
     entries: list[Item] = answer["Items"]
     return entries
@@ -82,7 +79,6 @@ def _key(use_case: type[Task], task_id: str) -> Item:
 
 
 def nested(depth: int) -> list[object]:
-    """Return that many lists nested in each other."""
     value: list[object] = []
     for _ in range(depth):
         value = [value]

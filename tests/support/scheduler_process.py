@@ -55,7 +55,7 @@ def work() -> None:
 def scheduler_on(
     *, endpoint: str, table: str, name: str, lock_for: float, margin: float, when: str = "never"
 ) -> BackgroundScheduler:
-    """Return a scheduler that runs jobs in its own thread, so that a submitted job has run before it is killed."""
+    """Return a scheduler that runs jobs in its own thread, so that a submitted job ran before the process is killed."""
     store = MortalJobStore(
         table_at(endpoint, table, timedelta(seconds=margin)),
         store=name,
@@ -73,7 +73,6 @@ def scheduler_on(
 
 
 def main(settings: dict[str, Any], when: str, log: str) -> None:
-    """Run due jobs until the test says stop, and log each time that was run."""
     with Path(log).open("a", buffering=1) as lines:
 
         def note(event: JobExecutionEvent) -> None:

@@ -28,8 +28,6 @@ _URL = "https://dynamodb.us-east-1.amazonaws.com"
 
 @dataclass(frozen=True)
 class Fault:
-    """One way in which a request fails."""
-
     name: str
     kind: Kind
     make: Callable[[], Exception | tuple[int, str]]
@@ -92,7 +90,6 @@ class Sdk:
         self.on_silence: Callable[[], object] = lambda: None
         """Called for each request without a response."""
         self.headers: dict[str, str] = {}
-        """The headers of error responses."""
         self._faults: list[Fault] = []
         self._original = Endpoint._do_get_response
         client.meta.events.register_first("before-sign.dynamodb", self._before_sign, "of the test")

@@ -13,7 +13,7 @@ from pynamodb_tracker import AsyncWorker, TaskNotStartableError
 from tests.support.orders import orders
 
 PATIENCE = 60.0
-"""Seconds after which a worker ends without being stopped."""
+"""Seconds after which an unstopped worker ends."""
 
 
 def run_all(order: Any, threads: str = "1") -> dict[str, Any]:
@@ -71,7 +71,6 @@ def catch_up(order: Any) -> list[list[str]]:
 
 
 def take(order: Any, *task_ids: str) -> list[tuple[str, int, int]]:
-    """Try to run each task. Report the attempt and the fence for each success."""
     won = []
     for task_id in task_ids:
         try:
@@ -132,7 +131,6 @@ def ignore(order: Any, *task_ids: str) -> list[str]:
 
 
 def status_keys(order: Any, *task_ids: str) -> list[str]:
-    """Report each task's index key."""
     return [order.tracker.use_case.status_key(10, task_id) for task_id in task_ids]
 
 
@@ -148,7 +146,6 @@ def tell(line: str) -> None:
 
 
 def obey(model: Any, command: Callable[..., Any], *arguments: str) -> None:
-    """Carry out the command when the test says so, and print its report."""
     model.connect()  # before the race begins
     tell("ready")
     sys.stdin.readline()
@@ -156,7 +153,6 @@ def obey(model: Any, command: Callable[..., Any], *arguments: str) -> None:
 
 
 def main(settings: dict[str, Any], command: str, *arguments: str) -> None:
-    """Carry out the command when the test says so."""
     times = {name: timedelta(seconds=settings[name]) for name in ("margin", "lock_for")}
     order = orders(**settings | times)
     obey(order, globals()[command], *arguments)

@@ -9,7 +9,7 @@ from pynamodb_tracker import BoundStep
 
 
 class Broken(Exception):  # noqa: N818 - a user's own exception
-    """The block's error."""
+    pass
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,6 @@ _DEAD: list[object] = []
 
 
 def succeed(step: BoundStep[Any], *task_ids: str) -> None:
-    """Run a step of these tasks with an empty block."""
     for task_id in task_ids:
         with step.start(task_id):
             pass

@@ -36,7 +36,6 @@ class World:
 
     @property
     def task(self) -> Any:
-        """The current row."""
         return self.theirs.get_task("o")
 
 
@@ -46,7 +45,6 @@ def fail(step: Any, message: str = "") -> None:
 
 
 def scan(text: str) -> dict[str, str]:
-    """Return data that is too large for a row."""
     return {"scan": text * 10_000}
 
 
@@ -60,7 +58,6 @@ def ends_of_chunks(world: World) -> list[str | None]:
 
 
 def taken(step: Any) -> bool:
-    """Return whether a worker can claim the task."""
     with contextlib.suppress(TaskNotStartableError), step.start("o"):
         return True
     return False

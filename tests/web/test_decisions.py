@@ -363,7 +363,7 @@ def test_slices_end_where_dynamodb_refuses_all_and_what_was_done_is_seen_and_log
     [
         ({"until": ""}, "Start with the dry run."),
         ({"until": "never"}, "'never' is not a time"),
-        ({"cursor": "x"}, "this is not a cursor of a page"),
+        ({"cursor": "x"}, "this is not a page cursor"),
         ({"done": "many"}, "done must be a number"),
         ({"state": "lost"}, "'lost' is not a status of a step."),
         ({"verb": "ignore"}, "Enter a reason"),
@@ -568,7 +568,7 @@ def test_a_signal_that_a_task_awaits_is_sent_by_whom_the_page_knows(
     Order.create("o-9", state=Order.ship.pending)
     change(Order, "o-9", missed_signals={"SS": ["approved"]})
     late = client.post("/Order/task", data={**form, "task": "o-9", "round": "", "value": "1", "sends": "1"})
-    assert (late.status_code, "is late, and not stored" in text_of(late)) == (409, True)
+    assert (late.status_code, "is not stored: it is late" in text_of(late)) == (409, True)
     logged = [json.loads(record.message) for record in caplog.records if record.name == decisions.log.name]
     assert [(each["who"], each["did"], each["signal"], "refused" in each) for each in logged] == [
         ("ada", "signal", "approved", False),

@@ -370,7 +370,7 @@ def test_what_is_stored_is_shown_as_text_wherever_it_stands(open_page: Open, tex
         ("/Order/tasks?step=ship&state=failed&since=9999999d", 400, "is too far in the past"),
         ("/Order/tasks?step=ship&state=failed&until=0001-01-01T00:00%2B14:00", 400, "is not a time"),
         ("/Order/tasks?step=ship&state=failed&since=1h&until=2h", 400, "this must be after the other time"),
-        ("/Order/tasks?step=ship&state=failed&cursor=x", 400, "this is not a cursor of a page"),
+        ("/Order/tasks?step=ship&state=failed&cursor=x", 400, "this is not a page cursor"),
         ("/Order/errors?step=fly", 400, "Order has no step 'fly'."),
         ("/Order/errors?sample=-1", 400, "sample must be a number up to 25,600."),
         ("/Order/errors?sample=1e3", 400, "sample must be a number up to 25,600."),

@@ -230,7 +230,7 @@ def test_a_record_with_an_unknown_field_is_read_and_one_that_lacks_a_field_is_da
     assert [failure.type for failure in Order.get_task("o-1").errors] == ["Broken"]
     del entry["M"]["worker"]
     change(Order, "o-1", errors={"L": [entry]})
-    with pytest.raises(TaskError, match=r"errors \(a failure has no 'worker', or one of another type\)"):
+    with pytest.raises(TaskError, match=r"errors \('worker' is missing in a failure, or of another type\)"):
         Order.get_task("o-1")
 
 

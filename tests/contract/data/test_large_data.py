@@ -209,7 +209,7 @@ def test_chunks_of_an_earlier_task_whose_clock_was_ahead_are_overwritten() -> No
 @pytest.mark.parametrize("how", ["create", "save", "succeed"])
 def test_more_than_10_mb_are_refused_before_any_request_and_the_error_advises(how: str) -> None:
     data = {"text": "x" * 10 * KB * KB}
-    advice = "put it into an object store, and keep a pointer"
+    advice = "put it into an object store, and keep its key"
     if how == "create":
         with recorded() as requests, pytest.raises(ValueNotStorableError, match=advice) as caught:
             Order.create("o-1", data=data)

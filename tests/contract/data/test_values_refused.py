@@ -30,7 +30,7 @@ OF_ATTRIBUTES: list[Any] = [
     *(("number", value, "") for value in ("a lot", 10**40 + 1, 10**5000, object())),
     ("number", "", '"" is not a number'),
     ("number", int("1" * 39), "has more than 38 digits"),
-    *(("number", value, "is outside of 1E-130 to 9.9E") for value in (10**126, -1e126, 1e-131, 5e-324)),
+    *(("number", value, "is outside 1E-130 to 9.9E") for value in (10**126, -1e126, 1e-131, 5e-324)),
     *(("number", value, "is not JSON serializable") for value in (Decimal(1), Decimal("1E126"), Fraction(1, 2), 1j)),
     ("number", [1], "is not a number"),
     *(("flag", value, "write True or False") for value in ("no", "", NAN, 2, b"x")),

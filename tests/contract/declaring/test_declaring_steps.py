@@ -30,7 +30,7 @@ def test_the_codes_of_a_step_are_its_number_and_the_three_that_follow() -> None:
 def test_one_step_cannot_have_two_names() -> None:
     shared = Step(20)
     order = declare(ship=shared)
-    message = r"Refund\.send and ship are one Step: write a Step\(\.\.\.\) of its own for each"
+    message = r"Refund\.send and ship are one Step: write a Step\(\.\.\.\) for each"
     for step in (shared, order.ship):
         with pytest.raises(DefinitionError, match=message):
             declare("Refund", use_case_id=UseCase("refund"), send=step)
@@ -161,7 +161,7 @@ def test_a_step_too_close_to_another_gets_a_number_between_its_neighbours(
     assert rule in told
     assert "steps need a gap of 5" in told
     assert re.findall(r"write (\w+ = Step\(\d+\))", told) == write
-    assert "never renumber a step that tasks are stored with" in told
+    assert "Never renumber a step that tasks are stored with" in told
 
 
 @pytest.mark.parametrize(
@@ -170,9 +170,8 @@ def test_a_step_too_close_to_another_gets_a_number_between_its_neighbours(
 )
 def test_a_step_that_has_no_room_is_not_given_a_number(numbers: tuple[int, ...], neighbours: str) -> None:
     told = refusal(pack=None, **dict(zip(("one", "two", "three"), map(Step, numbers), strict=True)))
-    assert f"there is no room for two beside {neighbours}; never renumber" in told
-    assert "do the work in the function of a neighbour" in told
-    assert "if no task is stored yet, write 100, 200, 300" in told
+    assert f"there is no room for two beside {neighbours}. If no task is stored yet, write 100, 200, 300." in told
+    assert "Otherwise, never renumber a step, but do its work in the function of a neighbour" in told
 
 
 def test_steps_of_just_5_apart_are_fine() -> None:

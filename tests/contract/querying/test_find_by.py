@@ -160,7 +160,7 @@ def test_a_cursor_that_points_outside_its_window_is_refused(stopped_clock: Stopp
         assert len(Quote.by_customer.page("c-1", limit=1, cursor=cursor, **window).tasks) == 1
         scan, (_, *key) = json.loads(base64.urlsafe_b64decode(cursor))
         forged = base64.urlsafe_b64encode(json.dumps([scan, [time, *key]]).encode()).decode()
-        with pytest.raises(ValueError, match="it points outside the window"):
+        with pytest.raises(ValueError, match="It points outside the window"):
             Quote.by_customer.page("c-1", limit=1, cursor=forged, **window)
 
 
@@ -232,7 +232,7 @@ def test_wrong_arguments_are_refused_before_a_request() -> None:
     for value in ("", "x" * 1025, 7):
         with pytest.raises((TypeError, ValueError), match="customer"):
             Quote.by_customer.query(value)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=r"is no state of Quote: write state=Order\.ship\.failed"):
+    with pytest.raises(ValueError, match=r"is not a state of Quote: write state=Order\.ship\.failed"):
         Quote.by_customer.query("c-1", state=Complaint.work.failed)  # type: ignore[arg-type]
 
 

@@ -276,5 +276,5 @@ def test_a_run_that_is_left_without_its_end_is_logged(caplog: pytest.LogCaptureF
     run = Order.confirm_payment.start("o-1")
     run.__enter__()
     del run
-    assert "confirm_payment of Order 'o-1' (attempt 1) was left without its end" in caplog.text
+    assert "the end of confirm_payment of Order 'o-1' (attempt 1) was not recorded" in caplog.text
     assert "stays locked until" in caplog.text

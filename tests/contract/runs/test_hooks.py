@@ -529,7 +529,7 @@ def test_entries_of_a_hook_that_cannot_be_stored_are_left_out_and_logged(
 
 
 def test_a_trace_that_is_refused_is_refused_before_any_hook_is_called(diary: Diary) -> None:
-    with unreached(), pytest.raises(TypeError, match="a mapping of text to text"):
+    with unreached(), pytest.raises(TypeError, match="trace must map text to text"):
         Order.create("o-1", trace={"traceparent": 1})  # type: ignore[dict-item]
     assert diary.entries == []
 

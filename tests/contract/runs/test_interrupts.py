@@ -74,7 +74,7 @@ def struck(order: Any, scenario: str, number: int, error: type[BaseException]) -
             del left
         row = found(order, attempt.task_id)
         if row.state == str(order.confirm.in_progress):
-            gc.collect()  # of the run that was left without its end
+            gc.collect()  # of the run that never ended
     attempt.strikes = int(tracer.left <= 0)
     return tracer.left <= 0, [f"{number}: {each}: {attempt}, {row}" for each in problems(attempt, row)]
 

@@ -193,7 +193,7 @@ def test_the_next_occurrence_begins_without_it(stopped_clock: StoppedClock, end:
 
 
 def test_a_step_refuses_another_limit_than_a_time() -> None:
-    with pytest.raises(DefinitionError, match="give_up_after=3; write a timedelta above zero"):
+    with pytest.raises(DefinitionError, match="give_up_after=3: write a timedelta above zero"):
 
         class Wrong(AppTask):
             use_case_id = UseCase("wrong")

@@ -103,7 +103,7 @@ def test_ctrl_c_ends_a_batch_even_when_the_network_is_down(number: int) -> None:
 def test_reading_anew_drops_nothing_that_the_block_assigned(order: str) -> None:
     Order.create("o-1")
     with (
-        pytest.raises(TypeError, match=r"discard what was assigned to data, tracking_no.*ctx.save"),
+        pytest.raises(TypeError, match=r"discard the new data, tracking_no.*ctx.save"),
         Order.confirm_payment.start("o-1") as ctx,
     ):
         ctx.task.data["receipt"] = 1
@@ -157,7 +157,7 @@ def test_a_request_that_fails_does_not_lose_the_report_of_the_others() -> None:
 
 @pytest.mark.parametrize("fill", ["from_dynamodb_dict", "from_simple_dict"])
 def test_a_row_is_not_filled_by_hand(fill: str) -> None:
-    with pytest.raises(TypeError, match="do not fill rows by hand"):
+    with pytest.raises(TypeError, match="cannot be filled by hand"):
         getattr(Order.create("o-1"), fill)({})
 
 

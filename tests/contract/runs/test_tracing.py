@@ -27,9 +27,9 @@ def test_a_trace_stays_with_the_task() -> None:
 @pytest.mark.parametrize(
     ("trace", "error", "message"),
     [
-        ("00-4bf9", TypeError, "a mapping of text to text"),
-        ({"traceparent": 1}, TypeError, "a mapping of text to text"),
-        ({"t": "x" * MAX_TRACE_BYTES}, ValueError, "520 bytes as JSON, but at most 512"),
+        ("00-4bf9", TypeError, "trace must map text to text"),
+        ({"traceparent": 1}, TypeError, "trace must map text to text"),
+        ({"t": "x" * MAX_TRACE_BYTES}, ValueError, "520 bytes as JSON, more than 512"),
     ],
     ids=["text", "number", "large"],
 )

@@ -247,8 +247,8 @@ NO_STATES: list[Any] = [
 
 
 ALSO_FROM: list[Any] = [
-    ((Order.ship.pending, None), "also_from has None, which is no state of Order"),
-    ((Order.ship,), "also_from has <Step Order.ship .20.>, which is no state of Order"),
+    ((Order.ship.pending, None), "also_from has None, which is not a state of Order"),
+    ((Order.ship,), "also_from has <Step Order.ship .20.>, which is not a state of Order"),
     (STATE, r"also_from must be a sequence of states, not one: write also_from=\("),
     ("pending", "also_from must be a sequence of states, not "),
     *(
@@ -260,13 +260,15 @@ ALSO_FROM: list[Any] = [
 
 @columns("state")(NO_STATES)
 def test_what_is_no_state_to_begin_in_is_refused(state: Any) -> None:
-    refuses(lambda: Order.create("o-1", state=state), "is no state of Order|cannot be created as")
+    refuses(lambda: Order.create("o-1", state=state), "is not a state of Order|cannot be created as")
     refuses(lambda: Order.create_many([{"task_id": "o-1", "state": state}]), "state|in_progress")
 
 
 @pytest.mark.parametrize("state", ["ship pending", "ship.pending"])
 def test_a_state_that_is_given_as_text_is_refused_with_what_to_write(state: Any) -> None:
-    refuses(lambda: Order.create("o-1", state=state), f"'{state}' is no state of Order: write state=Order.ship.pending")
+    refuses(
+        lambda: Order.create("o-1", state=state), f"'{state}' is not a state of Order: write state=Order.ship.pending"
+    )
 
 
 def test_a_time_in_data_is_refused_with_what_to_write() -> None:
@@ -490,8 +492,8 @@ BAD_TIMES = [
     (YEAR_1.replace(tzinfo=None), "has no time zone: add tzinfo=UTC"),
     (YEAR_9999.replace(tzinfo=None), "has no time zone: add tzinfo=UTC"),
     (datetime(2026, 1, 1, tzinfo=NoOffset()), "has no time zone: add tzinfo=UTC"),
-    (datetime.min.replace(tzinfo=EAST), "is outside of the years of datetime in UTC"),
-    (datetime.max.replace(tzinfo=WEST), "is outside of the years of datetime in UTC"),
+    (datetime.min.replace(tzinfo=EAST), "is outside the years 1 to 9999 in UTC"),
+    (datetime.max.replace(tzinfo=WEST), "is outside the years 1 to 9999 in UTC"),
     (date(2026, 1, 1), "must be an aware datetime, not datetime.date"),
     (time(12, tzinfo=UTC), "must be an aware datetime, not datetime.time"),
     (timedelta(days=1), "must be an aware datetime, not datetime.timedelta"),

@@ -261,7 +261,7 @@ def test_without_a_delay_the_pause_doubles_up_to_an_hour_and_one_warning_says_so
     longest = [min(2**attempt, 3600) for attempt in range(1, 14)]
     assert all(most / 2 <= pause <= most for pause, most in zip(pauses, longest, strict=True))
     reason = "retry_delay(1) raised ZeroDivisionError('division by zero')"
-    text = f"the delay of Late.broken: {reason}; the pause is up to 2 s instead. This process logs that once per step"
+    text = f"the delay of Late.broken: {reason}. It pauses up to 2 s instead, and this process logs that once per step"
     assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [text]
 
 

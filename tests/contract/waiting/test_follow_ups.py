@@ -235,7 +235,7 @@ def test_what_cannot_be_created_is_refused_at_once() -> None:
             (lambda: ctx.create(Bill, "b", sum=1), TypeError, "Bill.sum is not declared"),
             (lambda: ctx.create(Bill, "b", creator="x"), TypeError, "Bill.creator is the tracker's own"),
             (lambda: ctx.create(Bill, "b", amount="x"), ValueNotStorableError, "Bill.amount"),
-            (lambda: ctx.create(Bill, "b", trace={"t": 1}), TypeError, "trace must be a mapping"),  # type: ignore[dict-item]
+            (lambda: ctx.create(Bill, "b", trace={"t": 1}), TypeError, "trace must map text to text"),  # type: ignore[dict-item]
             (lambda: ctx.create(Bill, "b", due_time=5), TypeError, "due_time must be"),  # type: ignore[arg-type]
             (lambda: ctx.create(Bill, ""), ValueError, "a task id has 1 to 1024 bytes"),
             (lambda: ctx.create(AppTask, "b"), TypeError, "create takes a use case and a task id"),

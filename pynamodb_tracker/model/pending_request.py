@@ -1,4 +1,4 @@
-"""Requests that arrive during a run. They are merged and kept in the row until the last step succeeds."""
+"""A request that arrived during a run."""
 
 from __future__ import annotations
 
@@ -18,41 +18,31 @@ if TYPE_CHECKING:
 
 
 class PendingRequest(NamedTuple):
-    """A request for another run, or for another rule."""
+    """Merged requests for another run or rule. They wait in the row until the last step succeeds."""
 
     due_time: datetime
-    """The earliest time of the run, or NEVER if only the rule changes."""
+    """NEVER if only the rule changes."""
     attributes: Item
     """The user's attributes by stored name. NULL removes an attribute."""
     repeat: Repeat | None = None
     """The new rule. None keeps the old one."""
     trace: str | None = None
-    """The request's trace in its stored form."""
     urgent: bool = False
-    """Whether the run is urgent."""
 
     @property
     def asks_for_run(self) -> bool:
-        """Whether it asks for a run, and not only for another rule."""
         return self.due_time != clock.NEVER
 
     @classmethod
     def read(cls, stored: Item) -> PendingRequest:
-        """Parse the stored form. Raises ValueError if it cannot be read."""
-        try:
-            due_time = clock.read(stored["due_time"][STRING])
-            if due_time is None:
-                raise ValueError(f"{stored['due_time'][STRING]!r} is not a time")
-            repeat = decode_rule(stored["repeat"][STRING]) if "repeat" in stored else None
-            trace = stored["trace"][STRING] if "trace" in stored else None
-            if trace is not None:
-                decode_trace(trace)  # raises ValueError for anything else
-            return cls(due_time, stored["attributes"][MAP], repeat, trace, "urgent" in stored)
-        except KeyError as missing:
-            raise ValueError(f"it has no {missing}, or it is of another type") from missing
+        due_time = clock.parse(stored["due_time"][STRING])
+        repeat = decode_rule(stored["repeat"][STRING]) if "repeat" in stored else None
+        trace = stored["trace"][STRING] if "trace" in stored else None
+        if trace is not None:
+            decode_trace(trace)  # raises ValueError for anything else
+        return cls(due_time, stored["attributes"][MAP], repeat, trace, "urgent" in stored)
 
     def stored(self) -> Item:
-        """Return the stored form."""
         rule = {} if self.repeat is None else {"repeat": {STRING: self.repeat.to_json()}}
         trace = {} if self.trace is None else {"trace": {STRING: self.trace}}
         urgent = {"urgent": {BOOLEAN: True}} if self.urgent else {}
