@@ -53,14 +53,14 @@ def test_a_task_is_cancelled_at_the_step_where_it_is_by_then_also_with_what_it_w
     done = client.post("/Order/task", data={**FORM, "step": "confirm_payment"})
     assert done.headers["location"] == "/Order/task?id=o-1&done=cancel_task"
     page = client.get(done.headers["location"])
-    assert "Cancelled: no step of it starts until it is reopened" in text_of(page)
+    assert "Cancelled. No step starts until somebody reopens it" in text_of(page)
     assert "Cancel this Order" not in page.text
     assert Order.get_task("o-1/a").state == Order.confirm_payment.pending
     assert "to come" not in text_of(page)
     assert "Passed over" not in text_of(page)
     listed = text_of(client.get("/Order/tasks?state=cancelled"))
     assert re.search(r"In this state Created Last error o-1 \S+ \S+ \S+ ago cancelled: by phone", listed)
-    assert "none lately cancelled" in text_of(client.get("/Order/"))
+    assert "none recently cancelled" in text_of(client.get("/Order/"))
     reopen = {"verb": "reopen", "step": "reserve_stock", "task": "o-1", "cancelled": "1"}
     assert [f'name="{name}" value="{value}"' in page.text for name, value in reopen.items()] == [True] * 4
     client.post("/Order/task", data=reopen)

@@ -163,8 +163,8 @@ def test_a_denied_read_is_said_and_nothing_is_concluded_from_it(
 ) -> None:
     operations(monkeypatch, "BatchGetItem", "AccessDeniedException")
     said = text_of(open_page().get("/"))
-    assert "Not seen: pauses, counts, schedules and commands: AccessDeniedException: no" in said
-    assert "It cannot be told whether something needs you." in said
+    assert "Could not read pauses, counts, schedules and commands: AccessDeniedException: no" in said
+    assert "Cannot tell whether something needs you." in said
     assert find_now(MODELS).summary == "nothing · the table cannot tell whether more is wrong"
 
 
@@ -176,7 +176,7 @@ def test_without_the_table_the_last_picture_is_shown_with_the_error(
     assert page.get("/").status_code == 200
     operations(monkeypatch, "BatchGetItem Query", "ResourceNotFoundException")
     monkeypatch.setattr("pynamodb_tracker.web.cache.Answer.is_kept", lambda *_, **__: False)
-    assert "The table cannot be reached: the table does not exist" in text_of(page.get("/"))
+    assert "Cannot reach the table: the table does not exist" in text_of(page.get("/"))
     assert open_page().get("/").status_code == 502
 
 
