@@ -62,7 +62,7 @@ class Targets:
         if self.step is not None:
             return self.step
         if task is None:
-            raise TaskNotFoundError(f"there is no {self.model.__name__} {task_id!r}", task_id=task_id)
+            raise TaskNotFoundError(f"{self.model.__name__} {task_id!r} does not exist", task_id=task_id)
         if task.state == self.model.cancelled and task.cancelled is not None:
             return step_named(self.model, self.model.tracker.step_named_by(task.cancelled.step))
         if task.state.status is None:

@@ -82,7 +82,7 @@ def read_task(model: type[Task], task_id: str) -> Task:
     """Load a task as far as it can be read, or raise TaskNotFoundError."""
     found = hydration.fill(model, hydration.rows(model, [check_task_id(task_id)]))
     if task_id not in found:
-        raise TaskNotFoundError(f"there is no {model.__name__} {task_id!r}", task_id=task_id)
+        raise TaskNotFoundError(f"{model.__name__} {task_id!r} does not exist", task_id=task_id)
     return readable(found[task_id])
 
 

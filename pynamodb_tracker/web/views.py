@@ -18,14 +18,13 @@ from pynamodb_tracker.model.hydration import rows_to_show
 from pynamodb_tracker.model.row import readable
 from pynamodb_tracker.presentation import listing
 from pynamodb_tracker.presentation.errors import for_people
-from pynamodb_tracker.presentation.glance import steps_of
 from pynamodb_tracker.presentation.history import Passing, find_passing
 from pynamodb_tracker.presentation.now import Now, find_now
 from pynamodb_tracker.presentation.overview import MOST, Overview, look
 from pynamodb_tracker.presentation.running import MOST as MOST_RUNNING
 from pynamodb_tracker.presentation.running import find_running
 from pynamodb_tracker.presentation.schedules import find_schedules
-from pynamodb_tracker.presentation.task_facts import is_branch
+from pynamodb_tracker.presentation.task_facts import is_branch, steps_of
 from pynamodb_tracker.presentation.why_failed import LARGE_SAMPLE, MOST_SAMPLED, NO_ERRORS, SAMPLE, Errors, find_errors
 from pynamodb_tracker.task.find_by import find_by_text
 from pynamodb_tracker.task.task import Task

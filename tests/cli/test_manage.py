@@ -300,7 +300,7 @@ def test_the_row_says_at_which_step_a_task_is() -> None:
     assert (ended.code, ended.lines) == (1, ["o-1: pay.pending", "o-2: ship.pending"])
     assert [line.partition(":")[0] for line in ended.err.splitlines()] == [
         "cannot reopen ship of Order 'o-3'",
-        "there is no Order 'o-4'",
+        "Order 'o-4' does not exist",
     ]
     assert run("ignore", "o-1", "o-2", "--reason", "x").lines == ["o-1: pay.ignored", "o-2: ship.ignored"]
 

@@ -196,7 +196,7 @@ def test_json_has_errors_whole_and_attributes_of_every_kind() -> None:
 @pytest.mark.usefixtures("store")
 def test_a_task_that_is_not_there_exits_with_1() -> None:
     ended = run("show", "o-1")
-    assert (ended.code, ended.out, ended.err) == (1, "", "there is no Order 'o-1'\n")
+    assert (ended.code, ended.out, ended.err) == (1, "", "Order 'o-1' does not exist\n")
 
 
 @pytest.mark.usefixtures("store")

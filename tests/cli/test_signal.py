@@ -64,7 +64,7 @@ def test_the_round_of_a_task_that_has_started_over_is_to_be_named() -> None:
         (["o-1", "paid", "--value", ""], 2, "'' is not JSON"),
         (["o-1", "paid", "--value", "null"], 2, "null is not a value"),
         (["o-1", "payed", "--value", "1"], 2, "Order has no signal 'payed'. It has approved, paid"),
-        (["o-1", "paid", "--value", "1"], 1, "there is no Order 'o-1'"),
+        (["o-1", "paid", "--value", "1"], 1, "Order 'o-1' does not exist"),
         (["o-1", "paid", "--value", "yes"], 2, "'yes' is not JSON"),
         (["o-1", "paid", "--value", "[" * 100_000], 2, "its JSON is nested deeper than Python can walk"),
         (["", "paid", "--value", "1"], 2, "a task id"),

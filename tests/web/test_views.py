@@ -361,7 +361,7 @@ def test_what_is_stored_is_shown_as_text_wherever_it_stands(open_page: Open, tex
         ("/nowhere/", 404, "Use case not found on this page."),
         ("/nowhere/else/", 404, "GET /nowhere/else/ does not exist."),
         ("/Order/nothing", 404, "GET /Order/nothing does not exist."),
-        ("/Order/task?id=o-1", 404, "there is no Order 'o-1'"),
+        ("/Order/task?id=o-1", 404, "Order 'o-1' does not exist"),
         ("/Order/task", 400, "a task id has 1 to 1024 bytes, not 0"),
         (f"/Order/task?id={'x' * 1025}", 400, "a task id has 1 to 1024 bytes, not 1025"),
         ("/Order/tasks?step=ship&state=lost", 400, "'lost' is not a status of a step."),

@@ -333,7 +333,7 @@ def _read_task(models: Sequence[type[Task]], task_id: str) -> Task:
         except ValueError as error:
             raise command.CannotRunError(str(error)) from None
     if not found:
-        raise TaskNotFoundError(f"there is no {_join_names(models)} {task_id!r}", task_id=task_id)
+        raise TaskNotFoundError(f"{_join_names(models)} {task_id!r} does not exist", task_id=task_id)
     if len(found) > 1:
         options = command.use_case_options(task.use_case_id for task in found)
         raise command.CannotRunError(f"{len(found)} use cases have a task {task_id!r}: add {options}")
