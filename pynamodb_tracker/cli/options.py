@@ -44,7 +44,8 @@ def _parser(read: Callable[[str], T]) -> Callable[[str], T]:
     return parse
 
 
-length, duration, json_value = _parser(times.length), _parser(times.duration), _parser(exact_json.read)
+length, duration = _parser(times.length), _parser(times.duration)
+signal_value = _parser(lambda text: (exact_json.read(text),))
 
 
 def _local_parser(read: Callable[[str, None], datetime]) -> Callable[[str], datetime]:
@@ -205,7 +206,8 @@ Port = Annotated[int, value("N", "The page's port. 0 takes a free one.", min=0, 
 Step = Annotated[str, argument("STEP", "The step's name in the class.", complete_steps)]
 StepOrAll = Annotated[str | None, argument("STEP", "Only this step. Default: all steps.", complete_steps)]
 StateOrWaiting = Annotated[
-    str | None, argument("STEP.STATUS", "The state, as in ship.failed. Optional with --waiting.", complete_states)
+    str | None,
+    argument("STEP.STATUS", "The state, as in ship.failed, or cancelled. Optional with --waiting.", complete_states),
 ]
 Targets = Annotated[
     list[str],

@@ -113,6 +113,12 @@ class Asked:
 NOTHING_ASKED = Asked()
 
 
+class Unchanged(str):
+    """The result for a task that did not change, which does not count as changed."""
+
+    __slots__ = ()
+
+
 def change_targets(
     model: type[Task],
     words: Sequence[str],
@@ -172,17 +178,15 @@ def change_each(
     changed, refused, following, guard = 0, list[Exception](), 0, threading.Lock()
 
     def print_result(number: int) -> None:
-        nonlocal changed
         result = waiting.pop(number)
         if isinstance(result, str):
-            changed += 1
             say(result)
         elif result is not None:
             warn(for_people(result))
             refused.append(result)
 
     def change_one(numbered: tuple[tuple[Any, ...], int]) -> None:
-        nonlocal following
+        nonlocal changed, following
         task, number = numbered
         try:
             said = change(*task)
@@ -191,6 +195,7 @@ def change_each(
             result = error
         with guard:
             waiting[number] = result
+            changed += isinstance(result, str) and not isinstance(said, Unchanged)
             while following in waiting:
                 following += 1
                 print_result(following - 1)

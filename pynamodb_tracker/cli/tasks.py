@@ -29,6 +29,7 @@ COLUMNS: dict[Status | str | None, tuple[str, ...]] = {
     Status.FAILED: ("task", "attempt", "age", "due", "error"),
     Status.IGNORED: ("task", "attempt", "age", "error"),
     Status.SUCCEEDED: ("task", "age"),
+    "cancelled": ("task", "attempt", "age", "error"),
     WAITING: ("task", "state", "age", "waits for"),
     ALL_WAITING: ("task", "use case", "state", "age", "waits for"),
     FOUND_BY: ("task", "use case", "state", "created", "age", "error"),

@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -21,8 +21,8 @@ from pynamodb_tracker.presentation.listing import NO_ERROR
 from pynamodb_tracker.presentation.overview import Number, limits_in_use
 from pynamodb_tracker.presentation.schedules import LATE_AFTER, Schedule, schedule_of
 from pynamodb_tracker.presentation.sentence import Link, Part, Sentence, joined, sentence, strong, task_link, tasks_link
-from pynamodb_tracker.presentation.task_facts import is_abandoned, steps_of
-from pynamodb_tracker.presentation.text import span
+from pynamodb_tracker.presentation.task_facts import choices_of, is_abandoned, steps_of
+from pynamodb_tracker.presentation.text import count, span
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State
@@ -41,10 +41,10 @@ KINDS = ("failures", "nobody_runs", "signals", "gave_up", "blocked", "schedule",
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """A view and a command that help with a need."""
+    """A view or a command that helps with a need, or both."""
 
     label: str
-    link: Link
+    link: Link | None
     command: Sequence[str] = ()
     verb: str = ""  # the action that `authorize` allows or denies. Empty for a view
 
@@ -138,7 +138,7 @@ class Now:
         if self.unseen:
             parts.append("the table cannot tell whether more is wrong")
         elif self.needs:
-            parts.append("nothing else is wrong that the table can tell")
+            parts.append("nothing else needs you, as far as the table shows")
         return " · ".join(parts)
 
     @property
@@ -288,16 +288,24 @@ def _find_failures(found: Glance, step: StepGlance, row: StepRow) -> tuple[list[
             sentence("since ", _time_part(first), last),
             f"{rate:.0%} of the attempts at {of.name} failed in 24 hours" if rate else None,
         )
-        text = max(group.error.replace("…", "#").split("#"), key=len).strip()
-        reopen = ("reopen", f"{state.step}.{state.status}", "--error-contains", text)
-        bulk = {"verb": "reopen", "step": of.name, "state": "failed", "error": group.pattern, "exactly": 1}
-        actions = [Action("Reopen…", Link(of.model, "bulk", bulk), reopen, "reopen")]
+        actions = [_reopen_action(group)]
         if of.model.tracker.obeys_control() and row.pause is None:
             pause = ("pause", of.name, "--until", "1h", "--reason", "…")
             actions.append(Action(f"Pause {of.name}…", Link(of.model, "", {"pause": of.name}), pause, "pause"))
         hours = group.spread(found.now - timedelta(hours=24), found.now, 24)
         needs.append(Need("failures", of.model, of.name, number, first, title, detail, actions, hours))
     return needs, few
+
+
+def _reopen_action(group: ErrorGroup[State[Any]]) -> Action:
+    which = {"step": group.state.step, "state": group.state.status, "error": group.pattern, "exactly": 1}
+    text = max(group.error.replace("…", "#").split("#"), key=len).strip()
+    command = ("reopen", f"{group.state.step}.{group.state.status}", "--error-contains", text)
+    return Action("Reopen…", Link(group.state.model, "bulk", {"verb": "reopen", **which}), command, "reopen")
+
+
+def _verb(number: Number, one: str, many: str) -> str:
+    return one if number == Number(1) else many
 
 
 def _find_idle_step(step: StepGlance, row: StepRow) -> list[Need]:
@@ -343,13 +351,19 @@ def _find_signals(found: Glance, step: StepGlance, row: StepRow) -> list[Need]:
         first = min(tasks, key=lambda task: task.update_time)
         limits = [task.wait_until for task in tasks if task.wait_until is not None]
         link = tasks_link(of.pending, name, newest=1)
-        title = sentence(strong(number.at_least), f" of {of.model.__name__}.{of.name} wait for the signal ", link)
+        name_of_step = f"{of.model.__name__}.{of.name}"
+        wait = _verb(number, f" task of {name_of_step} waits", f" tasks of {name_of_step} wait")
+        title = sentence(strong(number.at_least), wait, " for the signal ", link)
         detail = joined(
             f"the oldest for {span(found.now - first.update_time)}{read}",
             f"the first stops waiting in {span(min(limits) - found.now)}, and continues without it" if limits else None,
         )
         actions = [
-            Action("Send…", Link(of.model, "task", {"id": first.task_id}), ("signal", first.task_id, name), "signal"),
+            Action("Send…", Link(of.model, "task", {"id": first.task_id}), verb="signal"),
+            *(
+                Action(label, None, ("signal", first.task_id, name, "--value", value))
+                for label, value in (choices_of(of.model).get(name) or {"": "JSON"}).items()
+            ),
             Action("List", link.link or Link(of.model), ("list", "--waiting")),
         ]
         needs.append(Need("signals", of.model, of.name, number, first.update_time, title, detail, actions))
@@ -357,25 +371,27 @@ def _find_signals(found: Glance, step: StepGlance, row: StepRow) -> list[Need]:
 
 
 def _find_given_up(step: StepGlance, row: StepRow) -> list[Need]:
-    """Return a need if tasks gave up, except tasks that people have set aside."""
+    """Return a need per frequent error of tasks that gave up, except tasks that people have set aside."""
     of, state = step.step, step.step.ignored
     entries = [each for each in step.states[Status.IGNORED].entries if not _is_set_aside(each)]
     if not entries:
         return []
-    groups = _group_errors(state, entries)
-    title = sentence(strong(row.gave_up.at_least), " gave up at ", tasks_link(state, newest=1), ": ")
-    for at, group in enumerate(groups[:_MOST_CAUSES]):
-        number = f" {group.tasks:,}" if len(groups) > 1 else ""
-        title = sentence(title, ", " if at else "", Part(group.error, "code"), number)
-    causes = len(groups) - _MOST_CAUSES
-    detail = joined(
-        "reopen or cancel them",
-        f"{causes} more causes" if causes > 0 else None,
-        f"{row.set_aside} that people have set aside are not counted" if row.set_aside else None,
+    groups, needs = _group_errors(state, entries), list[Need]()
+    for group in groups[:_MOST_CAUSES]:
+        number = Number(group.tasks, row.gave_up.more)
+        link = tasks_link(state, error=group.pattern, exactly=1, newest=1)
+        title = sentence(strong(number.at_least), " gave up at ", link, ": ", Part(group.error, "code"))
+        detail = sentence(f"reopen or cancel {_verb(number, 'it', 'them')}")
+        reopen = _reopen_action(group)
+        actions = [reopen, Action("List", link.link, ("list", *reopen.command[1:]))]
+        needs.append(Need("gave_up", of.model, of.name, number, group.first, title, detail, actions))
+    causes, aside = len(groups) - len(needs), row.set_aside
+    more = joined(
+        needs[-1].detail,
+        count(causes, "more cause") if causes else None,
+        f"{count(aside)} that people have set aside {'is' if aside == 1 else 'are'} not counted" if aside else None,
     )
-    link = Link(of.model, "tasks", {"step": of.name, "state": "ignored", "newest": 1})
-    actions, since = [Action("List", link, ("list", f"{of.name}.{Status.IGNORED}"))], min(map(_time_of, entries))
-    return [Need("gave_up", of.model, of.name, row.gave_up, since, title, detail, actions)]
+    return [*needs[:-1], replace(needs[-1], detail=more)]
 
 
 def _find_pause(row: StepRow) -> list[Need]:
@@ -456,7 +472,9 @@ def _find_stuck_groups(found: Glance) -> Iterator[Need]:
         queue = found.attempt("groups", partial(model.group(longest).waiting, limit=MOST)) or ()
         head, link = stuck[longest], Link(model, "group", {"name": longest})
         title = sentence(
-            strong(number.at_least), f" of {model.__name__} wait behind {len(stuck)} that failed or gave up"
+            strong(number.at_least),
+            _verb(number, f" task of {model.__name__} waits", f" tasks of {model.__name__} wait"),
+            f" behind {len(stuck)} that failed or gave up",
         )
         detail = sentence(
             "the longest queue: ",

@@ -243,12 +243,12 @@ def control_of(model: type[TaskRow]) -> Control:
     return read(model) if model.tracker.obeys_control() else Control({}, {}, None)
 
 
-def pauses_at(task: Task) -> list[Pause]:
+def pause_at(task: Task) -> Pause | None:
     """Return the pause that holds the task back, without a request if it could not start anyway."""
     may_start = task.state.status in {Status.PENDING, Status.FAILED} or is_abandoned(task)
     if not may_start or task.waits_for is not None:
-        return []
-    return [pause for pause in control_of(type(task)).in_force if pause.step == task.state.step]
+        return None
+    return next((pause for pause in control_of(type(task)).in_force if pause.step == task.state.step), None)
 
 
 def limits_in_use(model: type[TaskRow]) -> Sequence[Use]:

@@ -13,6 +13,7 @@ from pynamodb.attributes import Attribute, JSONAttribute, UTCDateTimeAttribute
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.arguments import check_task_id
+from pynamodb_tracker.control.item import Pause
 from pynamodb_tracker.dynamodb.connection import endpoint_of
 from pynamodb_tracker.exceptions import LockLostError, TaskNotFoundError
 from pynamodb_tracker.features.checkpoints import DoneParts
@@ -28,12 +29,15 @@ from pynamodb_tracker.presentation.errors import one_line
 from pynamodb_tracker.presentation.text import between, count, moment, span, stamp, took_in_words
 from pynamodb_tracker.status import Status, end_of
 from pynamodb_tracker.step.bound import BoundStep
+from pynamodb_tracker.step.signal import signals_in
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
 
 UNKNOWN = "unknown"
 
 GAVE_UP = "gave up"
+
+BY_PEOPLE = ("ignored", "cancelled", "unlocked", "reopened")  # entries in `errors` that are not failures
 
 _LATE = timedelta(minutes=1)  # a task that has been due for longer is called late
 
@@ -74,6 +78,14 @@ def in_words(state: State[Any]) -> str:
     return f"{name}{branch}"
 
 
+def choices_of(model: type[Task]) -> Mapping[str, Mapping[str, str]]:
+    """Return the choices of each signal, by its stored name, as JSON values by label."""
+    return {
+        each.stored_name: {text: exact_json.dumps(value, ensure_ascii=False) for text, value in each.choices.items()}
+        for each in signals_in(model)
+    }
+
+
 def is_branch(model: type[TaskRow], step: str) -> bool:
     return any(codes.branch for codes in model.tracker.steps if codes.step == step)
 
@@ -94,12 +106,13 @@ def is_abandoned(task: Task) -> bool:
 
 
 def what_comes_next(
-    task: Task, step: BoundStep[Any] | None, blocked_by: str | None = None, *, paused: bool = False
+    task: Task, step: BoundStep[Any] | None, blocked_by: str | None = None, pause: Pause | None = None
 ) -> str:
     """Tell people what happens to the task next. `blocked_by` comes from its `Family`."""
     if step is None or end_of(task.status) == "cancelled":
         return f"nothing: {'it was cancelled' if end_of(task.status) else 'no step declares its state'}"
-    held = ", but its step is paused" if paused else ""
+    paused = f"its step {str(pause).removeprefix(f'{pause.step} ')}" if pause else ""
+    held = f", but {paused}" if paused else ""
     match task.state.status:
         case Status.SUCCEEDED | Status.IGNORED as status:
             return "nothing: it is done" if status is Status.SUCCEEDED else "waits for someone to reopen it"
@@ -120,7 +133,7 @@ def what_comes_next(
             late = timedelta(0) if due is None else clock.now() - due
             when = "at a time that cannot be read" if due is None else between(due) if due > clock.now() else "now"
             is_late = f", due for {span(late)}" if late >= _LATE else ""
-            return f"may start {when}{is_late}{held}"
+            return paused if paused and when == "now" else f"may start {when}{is_late}{held}"
 
 
 # Tasks as JSON, for programs and for files that `export` writes and `load` reads.

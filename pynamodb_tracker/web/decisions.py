@@ -22,8 +22,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from pynamodb_tracker import clock, strict_json
+from pynamodb_tracker.control.item import in_force
 from pynamodb_tracker.control.records import record
 from pynamodb_tracker.exceptions import TrackerError, ValueNotStorableError
+from pynamodb_tracker.model.hydration import rows_to_show
 from pynamodb_tracker.model.signals import too_late, value_text
 from pynamodb_tracker.presentation import exact_json, listing
 from pynamodb_tracker.presentation.errors import for_people
@@ -70,6 +72,15 @@ def _audit(who: str, did: str, **about: object) -> None:
 
 
 _CHANGEABLE = {"reopen": (Status.FAILED, Status.IGNORED), "ignore": (Status.PENDING, Status.IN_PROGRESS, Status.FAILED)}
+
+_RESULTS: Mapping[str, Sequence[Status | None]] = {
+    "reopen": (Status.PENDING,),
+    "ignore": (Status.IGNORED,),
+    "cancel": (Status.IGNORED,),
+    "cancel_task": (None,),
+    "unlock": (Status.PENDING, Status.FAILED),
+}
+"""An action does not change tasks with these statuses. None is the status of a cancelled task."""
 
 _MOST_IN_DRY_RUN = 5000
 _DRY_RUN_FIELDS = ("reason", "first", "rate", "urgent")
@@ -123,7 +134,8 @@ class Decision:
         """Add the decision to the recent commands by people."""
         if tasks:
             rate = f"{self.rate} a minute" if self.rate else ""
-            record(self.step.model, self.by, VERBS[self.verb], about, tasks=tasks, reason=self.reason or rate)
+            did = "cancelled the run of" if self.verb == "cancel" else VERBS[self.verb]
+            record(self.step.model, self.by, did, about, tasks=tasks, reason=self.reason or rate)
 
     @property
     def _is_urgent(self) -> bool:
@@ -214,8 +226,14 @@ class Decisions:
                 return self._views.list_tasks(request, form, selected=task_ids, **refused)
             return self._views.show_task(request, task_ids[0], **refused)
         with page.changing(model) as spent:
+            done = {
+                each
+                for each, row in rows_to_show(model, task_ids).items()
+                if row.state.status in _RESULTS[decision.verb]
+            }
             refused_tasks, _ = decision.carry_out(task_ids)
-            decision.record(task_ids[0] if len(task_ids) == 1 else step.name, len(task_ids) - len(refused_tasks))
+            changed = set(task_ids) - done - refused_tasks.keys()
+            decision.record(task_ids[0] if len(task_ids) == 1 else step.name, len(changed))
         if len(task_ids) == 1 and not refused_tasks:
             return page.redirect(request, model, "task", id=task_ids[0], done=decision.verb)
         if len(task_ids) == 1 and not form.get("state"):
@@ -326,10 +344,12 @@ class Decisions:
             if not choices and form.get("sends") != sends:
                 return self._views.show_task(request, task_id, verb=f"signal {name}", given=form, sends=sends)
             with page.changing(model):
+                began = clock.now()
                 sent = signal_named(model, name).send(task_id, value, by=by, round=form.get("round") or None)
                 if not sent.will_be_read:
                     raise too_late(sent.task, name)
-                record(model, by, f"sent {name} to", task_id, tasks=1)
+                if (sent.task.signals or {})[name].time >= began:
+                    record(model, by, f"sent {name} to", task_id, tasks=1)
         except TypeError as error:  # the form lacks its round
             raise HTTPException(400, for_people(error)) from None
         except (FieldError, ValueNotStorableError) as error:
@@ -350,11 +370,14 @@ class Decisions:
         except FieldError as error:
             return self._views.show_overview(request, **_refused(form, error))
         with page.changing(model):
+            began = clock.now()
             if verb == "resume":
+                has_changed = any(each.step == step.name for each in in_force(model))
                 step.resume(by=who(request))
             else:
-                step.pause(until=end, reason=reason, by=who(request))
-            record(model, who(request), f"{verb}d", step.name, reason=reason)
+                has_changed = step.pause(until=end, reason=reason, by=who(request)).time >= began
+            if has_changed:
+                record(model, who(request), f"{verb}d", step.name, reason=reason)
         about = {"use_case": model.tracker.use_case.name, "step": step.name, **({"reason": reason} if reason else {})}
         _audit(who(request), verb, **about)
         return page.redirect(request, model)

@@ -43,7 +43,7 @@ VERBS = {
     "reopen": "reopened",
     "ignore": "ignored",
     "cancel": "cancelled",
-    "cancel_task": "cancelled as a whole",
+    "cancel_task": "cancelled",
     "unlock": "unlocked",
 }
 """Actions on tasks, with the words for their results."""

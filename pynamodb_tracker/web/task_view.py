@@ -8,10 +8,11 @@ from datetime import datetime
 from typing import Any
 
 from pynamodb_tracker.model.references import round_of
-from pynamodb_tracker.presentation import exact_json
 from pynamodb_tracker.presentation.children import Family, family_of
-from pynamodb_tracker.presentation.overview import pauses_at
+from pynamodb_tracker.presentation.overview import pause_at
 from pynamodb_tracker.presentation.task_facts import (
+    BY_PEOPLE,
+    choices_of,
     is_abandoned,
     is_branch,
     read_task,
@@ -30,8 +31,6 @@ HIDDEN = "hidden"
 
 _DEEPEST = 100
 """Python's recursion ends at about 500 levels."""
-
-_BY_PEOPLE = ("ignored", "cancelled", "unlocked", "reopened")
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +126,7 @@ def view(model: type[Task], task_id: str, *, hide: frozenset[str], known: Mappin
     return TaskView(
         task,
         step,
-        "nothing: it is done" if ended else what_comes_next(task, step, blocked_by, paused=bool(pauses_at(task))),
+        "nothing: it is done" if ended else what_comes_next(task, step, blocked_by, pause_at(task)),
         is_abandoned(task),
         _events(task),
         _path(task, step),
@@ -150,11 +149,7 @@ def view(model: type[Task], task_id: str, *, hide: frozenset[str], known: Mappin
 
 def sent_by_people(model: type[Task]) -> Mapping[str, Mapping[str, str]]:
     """Return the signals that people can send, by stored name, each with JSON values by button text."""
-    return {
-        each.stored_name: {text: exact_json.dumps(value, ensure_ascii=False) for text, value in each.choices.items()}
-        for each in signals_in(model)
-        if each.by_people
-    }
+    return {each.stored_name: choices_of(model)[each.stored_name] for each in signals_in(model) if each.by_people}
 
 
 def without(value: Any, hide: frozenset[str], depth: int = 0) -> Any:
@@ -169,7 +164,7 @@ def without(value: Any, hide: frozenset[str], depth: int = 0) -> Any:
 def _events(task: Task) -> list[Event]:
     return [
         Event(
-            each.type if each.type in _BY_PEOPLE else "failed",
+            each.type if each.type in BY_PEOPLE else "failed",
             each.step,
             each.attempt,
             each.time,

@@ -61,9 +61,9 @@ def moment(time: datetime | None) -> str:
 
 
 def clock_time(time: datetime) -> str:
-    """Return a time of day in UTC, with the date if that is more than 24 hours ago."""
-    is_recent = clock.now() - time < timedelta(days=1)
-    return f"{time.astimezone(UTC):{'%H:%M' if is_recent else '%Y-%m-%d %H:%M'}} UTC"
+    """Return a time of day in UTC, with the date if that is not today."""
+    is_today = clock.now().date() == time.astimezone(UTC).date()
+    return f"{time.astimezone(UTC):{'%H:%M' if is_today else '%Y-%m-%d %H:%M'}} UTC"
 
 
 def number(value: float) -> str:

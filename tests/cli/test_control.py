@@ -19,16 +19,21 @@ def test_a_pause_is_shown_and_holds_runs_of_what_is_due_until_it_is_resumed() ->
     assert re.fullmatch(r"pay is paused until \S+ \S+ UTC, by ada: the bank is down", ended.lines[0])
     assert "handlers still start pay, because Order lacks pausable=True: disable their event source" in ended.err
     assert run("status").lines[1] == ended.lines[0]
-    assert re.search(
-        r"next +may start now, but its step is paused\n +paused +pay is paused until", run("show", "o-1").out
-    )
+    until = ended.lines[0].removeprefix("pay ")
+    options = "--app tests.cli.shop:Order"
+    assert [" ".join(line.split()) for line in run("show", "o-1").lines[2:5]] == [
+        f"next its step {until}",
+        f"to resume it pynamodb-tracker resume {options} pay",
+        f"to run it pynamodb-tracker run {options} pay o-1",
+    ]
     [paused] = read("status")["use_cases"][0]["paused"]
     assert (paused["step"], paused["by"], paused["reason"]) == ("pay", "ada", "the bank is down")
 
     due = run("run", "pay", "tests.cli.shop:charge")
     assert (due.code, due.lines) == (0, [f"{ended.lines[0]} (tasks given by id run anyway)"])
     assert read("run", "pay", "tests.cli.shop:charge")["paused"] == ended.lines[0]
-    assert run("run", "pay", "tests.cli.shop:charge", "o-1").code == 0
+    by_id = run("run", "pay", "tests.cli.shop:charge", "o-1")
+    assert (by_id.code, by_id.err.splitlines()[0]) == (0, due.lines[0])
     assert Order.get_task("o-1").state == Order.pay.succeeded
     Order.create("o-2", state=Order.pay.ignored)
     assert "paused" not in run("show", "o-2").out, "what has ended there waits for no pause"
@@ -63,6 +68,7 @@ def test_a_wrong_reason_or_name_is_one_line(words: list[str], message: str) -> N
 
 def test_its_help_says_what_a_pause_does_not_stop() -> None:
     assert "Running tasks continue, and tasks given by id run anyway." in " ".join(run("pause", "--help").out.split())
+    assert "Tasks given by id run even if their step is paused." in " ".join(run("run", "--help").out.split())
 
 
 def test_a_pause_without_an_end_is_written_out(monkeypatch: pytest.MonkeyPatch) -> None:

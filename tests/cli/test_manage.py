@@ -196,6 +196,8 @@ def test_tasks_are_cancelled_wherever_they_are() -> None:
     assert ended.code == 0
     assert ended.out == ("o-1: cancelled, its block may still run\no-2: cancelled, as before, with its old reason\n")
     assert run("list", "cancelled", "--json").code == 0
+    assert run("list", "cancelled").lines[0].split() == ["task", "attempt", "age", "error"]
+    assert "cancelled is a state, too." in " ".join(run("list", "--help").out.split())
     assert [line.split()[:2] for line in run("status").out.splitlines() if "cancelled" in line] == [["cancelled", "2"]]
     assert "nothing: it was cancelled" in run("show", "o-2").out
     assert run("reopen", "-", text="o-2\n").code == 1
@@ -211,6 +213,37 @@ def test_a_task_that_is_ignored_keeps_its_reason_and_says_so() -> None:
     ended = run("ignore", "pay", "o-1", "--reason", "second")
     assert (ended.code, ended.out) == (0, "o-1: pay.ignored, as before, with its old reason\n")
     assert Order.get_task("o-1").last_error == "ignored: first"
+
+
+def test_commands_that_change_nothing_are_none_of_the_commands_of_people(stopped_clock: StoppedClock) -> None:
+    Order.create_many(["o-1", "o-2", "o-3", "o-4"])
+    Order.create("o-5", wait_for=Order.paid)
+    commands = [
+        ("ignore", "o-1", "o-2", "--reason", "{}"),
+        ("reopen", "o-1"),
+        ("cancel", "o-3", "--reason", "{}"),
+        ("delete", "o-4", "--yes"),
+        ("signal", "o-5", "paid", "--value", "1"),
+        ("pause", "pay", "--until", "{}", "--reason", "{}"),
+        ("resume", "pay"),
+    ]
+    for words in commands:
+        for given in ("3h", "1h"):
+            stopped_clock.advance(timedelta(seconds=1))
+            assert run(*(word.format(given) for word in words)).code == 0
+    stopped_clock.advance(timedelta(seconds=1))
+    assert run("ignore", "o-1", "o-2", "--reason", "third").code == 0
+    kept = [command for _, command in read("now")["commands"]]
+    assert [(each["did"], each["about"], each["tasks"], each["reason"]) for each in reversed(kept)] == [
+        ("ignored", "o-1 o-2", 2, "3h"),
+        ("reopened", "o-1", 1, ""),
+        ("cancelled", "o-3", 1, "3h"),
+        ("deleted", "o-4", 1, ""),
+        ("sent paid to", "o-5", 1, ""),
+        ("paused", "pay", 0, "3h"),
+        ("resumed", "pay", 0, ""),
+        ("ignored", "o-1 o-2", 1, "third"),
+    ]
 
 
 @pytest.mark.parametrize("reason", ["", " \t"])

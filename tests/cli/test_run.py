@@ -89,6 +89,8 @@ def test_ignored_ones_are_taken_with_a_fresh_set_of_attempts_when_asked_for(stor
     assert (ended.code, ended.lines[0]) == (1, "ship: 2 failed")
     assert states() == {"spent": "ship failed", "lost": "ship failed", "pending": "ship pending"}
     assert Order.get_task("spent").attempt == 1
+    [[_, command]] = read("now")["commands"]
+    assert [command[name] for name in ("did", "about", "tasks")] == ["reopened", "ship.ignored", 2]
 
 
 @pytest.mark.parametrize(
@@ -453,7 +455,7 @@ def test_a_batch_that_breaks_off_tells_what_was_done_before(monkeypatch: pytest.
 
     monkeypatch.setattr(Selection, "candidates", lambda _selection, _threads: Candidates(broken))
     ended = run("run", "pay", CHARGE, "--threads", "1")
-    assert (ended.code, ended.lines) == (2, ["stopped: pay: 1 succeeded"])
+    assert (ended.code, ended.lines) == (2, ["stopped: pay: 1 succeeded", "1 task not started"])
     assert ended.err.endswith(": throttled\n")
 
 

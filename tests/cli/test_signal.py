@@ -45,6 +45,23 @@ def test_a_signal_to_a_cancelled_task_is_refused_and_is_none_of_the_commands_of_
 
 
 @pytest.mark.usefixtures("store")
+def test_now_and_an_error_say_which_values_can_be_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vars(Order)["approved"], "choices", {"Approve": True, "Say no": "no"})
+    Order.create("o-1", wait_for=Order.approved)
+    Order.create("o-2", wait_for=Order.paid)
+    lines = [line.strip() for line in run("now").lines]
+    assert "1 task of Order.pay waits for the signal approved" in lines
+    signal = "pynamodb-tracker signal --app tests.cli.shop:Order --use-case order"
+    assert [line for line in lines if line.startswith(signal)] == [
+        f"{signal} o-1 approved --value true  # Approve",
+        f"{signal} o-1 approved --value '\"no\"'  # Say no",
+        f"{signal} o-2 paid --value JSON",
+    ]
+    assert 'write it as JSON, one of true (Approve), "no" (Say no)' in run("signal", "o-1", "approved").err
+    assert run("signal", "o-1", "approved", "--value", "true").code == 0
+
+
+@pytest.mark.usefixtures("store")
 def test_the_round_of_a_task_that_has_started_over_is_to_be_named() -> None:
     Order.create("o-1", state=Order.ship.succeeded)
     Order.create_or_merge("o-1")

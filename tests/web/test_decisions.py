@@ -13,6 +13,7 @@ from markupsafe import escape
 from starlette.testclient import TestClient
 
 from pynamodb_tracker import ExecutionContext, Report, Status
+from pynamodb_tracker.presentation.now import find_now
 from pynamodb_tracker.testing import StoppedClock
 from pynamodb_tracker.web import ActionRequest, decisions
 from tests.support.rows import change
@@ -482,6 +483,35 @@ def test_how_many_are_due_at_once_in_spite_of_a_rate_is_said_over_all_slices(
     asked |= {"rate": "2", "until": shop.now().isoformat(), "done": "1", "at_once": "1"}
     slices = client.post("/Order/bulk", data=asked, headers={"accept": "application/json"}).json()["slices"]
     assert (slices["done"], slices["at_once"]) == (2, 2)
+
+
+def test_actions_that_change_nothing_are_none_of_the_recent_actions(open_page: Open, shop: StoppedClock) -> None:
+    failed("o-1", "o-2", "o-3")
+    Order.create("o-4", wait_for=Order.paid)
+    Order.create("o-5", state=Order.reserve_stock.pending)
+    leave(Order.reserve_stock, "o-5")
+    client = open_page()
+    tasks, signal = {"step": "ship", "task": ["o-1", "o-2"]}, {"name": "paid", "value": "1", "sends": "1"}
+    for path, data in (
+        ("tasks", {**tasks, "verb": "ignore", "state": "failed"}),
+        ("task", {"step": "ship", "verb": "cancel_task", "task": "o-3"}),
+        ("task", {"step": "reserve_stock", "verb": "cancel", "task": "o-5"}),
+        ("task", {"verb": "signal", "task": "o-4", **signal}),
+        ("", {"step": "ship", "verb": "pause", "until": ""}),
+        ("", {"step": "ship", "verb": "resume"}),
+    ):
+        for reason in ("first", "second"):
+            shop.advance(timedelta(seconds=1))
+            assert client.post(f"/Order/{path}", data={**data, "reason": reason}).status_code in (200, 303)
+    kept = [(each.did, each.about, each.tasks, each.reason) for _, each in reversed(find_now([Order]).commands)]
+    assert kept == [
+        ("ignored", "ship", 2, "first"),
+        ("cancelled", "o-3", 1, "first"),
+        ("cancelled the run of", "o-5", 1, "first"),
+        ("sent paid to", "o-4", 1, ""),
+        ("paused", "ship", 0, "first"),
+        ("resumed", "ship", 0, "first"),
+    ]
 
 
 @pytest.mark.usefixtures("shop")

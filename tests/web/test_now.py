@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from pynamodb_tracker import ExecutionContext, Repeat, Status
+from pynamodb_tracker import ExecutionContext, GiveUp, Repeat, Status
 from pynamodb_tracker.control import flow, records
 from pynamodb_tracker.presentation import glance
 from pynamodb_tracker.presentation import now as needs_of
@@ -83,14 +83,33 @@ def test_a_need_says_since_when_why_and_what_to_do(trouble: StoppedClock) -> Non
     assert detail.endswith("the last one 1h ago · 100% of the attempts at ship failed in 24 hours")
     assert command == ("reopen", "ship.failed", "--error-contains", f"CarrierError: {CARRIER}")
     title, detail, command = found["signals", "confirm_payment"]
-    assert title == "16 of Order.confirm_payment wait for the signal approved"
+    assert title == "16 tasks of Order.confirm_payment wait for the signal approved"
     assert detail == "the oldest for 2h · the first stops waiting in 2d 22h, and continues without it"
-    assert command == ("signal", "sign-0", "approved")
-    assert found["gave_up", "ship"][1] == "reopen or cancel them · 1 that people have set aside are not counted"
+    assert command == ()
+    assert found["gave_up", "ship"][1] == "reopen or cancel them · 1 task that people have set aside is not counted"
     title, detail, command = found["blocked", "reserve_stock"]
     assert (title, command[-1]) == ("Order split is blocked by refund split/1, which gave up", "split/1")
     assert "5 behind line-0" in found["groups", None][1]
     assert "“the bank is down”" in found["paused", "confirm_payment"][0]
+
+
+@pytest.mark.usefixtures("shop")
+def test_each_error_of_tasks_that_gave_up_is_a_need_with_its_own_command() -> None:
+    for number, why in enumerate(("no such street", "card declined", "card declined", "lost 1", "too big", "too big")):
+        Order.create(f"o-{number}", state=Order.ship.pending)
+        with pytest.raises(GiveUp):
+            Order.ship.run(f"o-{number}", partial(give_up, why))
+    found = [(str(need.title), str(need.detail), need.actions[1].command[-1]) for need in needs()]
+    assert found == [
+        ("2 gave up at Order.ship: GiveUp: card declined", "reopen or cancel them", "GiveUp: card declined"),
+        ("2 gave up at Order.ship: GiveUp: too big", "reopen or cancel them", "GiveUp: too big"),
+        ("1 gave up at Order.ship: GiveUp: lost 1", "reopen or cancel it · 1 more cause", "GiveUp: lost 1"),
+    ]
+    assert needs()[0].actions[0].command[:2] == ("reopen", "ship.ignored")
+
+
+def give_up(why: str, _: ExecutionContext[Any]) -> None:
+    raise GiveUp(why)
 
 
 def test_the_page_its_json_and_the_terminal_show_the_same(trouble: StoppedClock, open_page: Open) -> None:

@@ -82,6 +82,14 @@ def test_an_error_is_new_if_no_task_of_it_can_have_failed_before(open_page: Open
     assert "new since" not in text_of(open_page().get("/Order/errors"))
 
 
+def test_a_time_of_another_day_has_its_date(shop: StoppedClock) -> None:
+    shop.advance(timedelta(hours=23 - shop.now().hour))
+    assert [clock_time(shop.now() + timedelta(hours=hours))[:-4] for hours in (0, 1)] == [
+        f"{shop.now():%H:%M}",
+        f"{shop.now() + timedelta(hours=1):%Y-%m-%d %H:%M}",
+    ]
+
+
 def test_tasks_that_wait_until_a_time_wait_until_then(open_page: Open, shop: StoppedClock) -> None:
     Order.create("o-plain")
     Order.create("o-later", due_time=shop.now() + timedelta(days=1))

@@ -14,6 +14,7 @@ from pynamodb_tracker import ConcurrencyLimit, ExecutionContext, GiveUp, Repeat,
 from pynamodb_tracker.control import item, records
 from pynamodb_tracker.control.slots import slots_of
 from pynamodb_tracker.testing import StoppedClock
+from tests.cli.command import run
 from tests.support.rows import change
 from tests.support.rows import client as dynamodb
 from tests.web.conftest import Open
@@ -105,6 +106,19 @@ def test_every_view_shows_tasks_in_every_state(open_page: Open, shop: StoppedClo
     assert "ship gave up" in text_of(client.get("/Order/task?id=o-ignored"))
 
 
+@pytest.mark.usefixtures("shop")
+def test_what_a_person_did_is_no_attempt(open_page: Open) -> None:
+    Order.create("o-1", state=Order.ship.pending)
+    with pytest.raises(ZeroDivisionError):
+        Order.ship.run("o-1", lambda _: 1 // 0)
+    Order.cancel("o-1", reason="by phone", by="ada")
+    Order.create("o-2")
+    history = text_of(open_page().get("/Order/task?id=o-1"))
+    assert ("cancelled: by phone by ada" in history, history.count("ship attempt 1")) == (True, 1)
+    assert run("show", "o-1", of="tests.web.shop:Order").out.count("ship, attempt 1") == 1
+    assert "1 task is confirm_payment pending" in text_of(open_page().get("/Order/"))
+
+
 def test_the_overview_says_what_is_paused(open_page: Open, shop: StoppedClock) -> None:
     Order.ship.pause(until=None, reason="<b>bank</b>", by="ada")
     answer = open_page().get("/Order/")
@@ -114,10 +128,14 @@ def test_the_overview_says_what_is_paused(open_page: Open, shop: StoppedClock) -
     answer = open_page().get("/Order/")
     assert f"Step({Order.ship.number + 5}) is required by <b>ada, but no program" in text_of(answer)
     Order.create("o-1", state=Order.ship.pending)
-    assert "May start now, but its step is paused" in text_of(open_page(Order).get("/Order/task?id=o-1"))
+    assert "Its step is paused until it is resumed, by ada: <b>bank</b>" in text_of(
+        open_page(Order).get("/Order/task?id=o-1")
+    )
     leave(Order.ship, "o-1")
     shop.advance(timedelta(hours=1))
-    assert "the next run takes it over, but its step is paused" in text_of(open_page(Order).get("/Order/task?id=o-1"))
+    assert "the next run takes it over, but its step is paused until it is resumed" in text_of(
+        open_page(Order).get("/Order/task?id=o-1")
+    )
 
 
 @pytest.mark.usefixtures("shop")

@@ -40,9 +40,11 @@ def pause(
     """
     with use_cases(name, use_case_name) as models:
         of, end = step_among(models, step), None if until == clock.NEVER else until
+        began = clock.now()
         with refusing(ValueError):
             paused = of.pause(until=end, reason=reason, by=by)
-        record(of.model, by, "paused", of.name, reason=reason)
+        if paused.time >= began:  # otherwise, an earlier pause lasts longer
+            record(of.model, by, "paused", of.name, reason=reason)
         say(escaped(str(paused)))
         handlers = (
             "handlers acknowledge events and messages of standard queues: make sure that a worker or a schedule runs "
@@ -63,7 +65,8 @@ def resume(step: opt.Step, *, by: opt.By, name: opt.App, use_case_name: opt.UseC
         ended = [pause for pause in item.in_force(of.model) if pause.step == of.name]
         with refusing(ValueError):
             of.resume(by=by)
-        record(of.model, by, "resumed", of.name)
+        if ended:
+            record(of.model, by, "resumed", of.name)
         why = "".join(f" ({pause.by} paused it: {pause.reason})" for pause in ended)
         say(escaped(f"{of.name} is resumed{why}" if ended else f"{of.name} was not paused"))
 

@@ -20,9 +20,9 @@ from pynamodb_tracker.presentation import task_facts as facts
 from pynamodb_tracker.presentation.children import MOST_CHECKED, Blocked, Family, family_of, find_blocked
 from pynamodb_tracker.presentation.errors import ErrorGroup, ErrorGroups
 from pynamodb_tracker.presentation.listing import NO_ERROR
-from pynamodb_tracker.presentation.overview import pauses_at
+from pynamodb_tracker.presentation.overview import pause_at
 from pynamodb_tracker.presentation.text import age, between, count, escaped, moment, stamp
-from pynamodb_tracker.status import Status
+from pynamodb_tracker.status import Status, end_of
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State, due_until, given_up, waiting_in
 from pynamodb_tracker.task.find_by import find_by_text
@@ -49,8 +49,8 @@ def list_tasks(
 ) -> None:
     """List the tasks in a state, in the order of their due times.
 
-    A state is a step and a status: pending, in_progress, failed, ignored or succeeded. The column "age" shows how long
-    a task has been in its state.
+    A state is a step and a status: pending, in_progress, failed, ignored or succeeded. cancelled is a state, too. The
+    column "age" shows how long a task has been in its state.
 
     --waiting lists pending tasks that wait for others, in all steps if you name no state. This reads all tasks that are
     due later.
@@ -69,7 +69,7 @@ def list_tasks(
             raise typer.BadParameter("name a state, as in ship.failed, or add --waiting", param_hint="STEP.STATUS")
         else:
             of = command.state_named(*_split_state(name, models, state))
-            status, is_what = of.status, f"is {facts.name_of(of)}"
+            status, is_what = of.status or end_of(of.code), f"is {facts.name_of(of)}"
             whose = of.model.__name__
             most_read = None if error_contains else asked
             found = of.query(since=since, until=until, latest_due_first=latest_due, limit=most_read, with_data=False)
@@ -350,10 +350,10 @@ def _list_facts(task: Task, family: Family | None, options: Sequence[str]) -> It
     step = getattr(type(task), state.step, None) if state.step else None
     if step is not None and not task.tracker.ends_at(state.code):
         yield _build_line("attempt", f"{task.attempt} of {step.max_attempts}")
-    paused = [("paused", escaped(str(pause))) for pause in pauses_at(task)]
+    pause = pause_at(task)
     blocked_by = family.blocked_by if family else None
-    yield _build_line("next", escaped(facts.what_comes_next(task, step, blocked_by, paused=bool(paused))))
-    for label, line in (*paused, *_suggest_commands(task, step, options)):
+    yield _build_line("next", escaped(facts.what_comes_next(task, step, blocked_by, pause)))
+    for label, line in _suggest_commands(task, step, options, is_paused=pause is not None):
         yield _build_line(label, line)
     yield _build_line("created", _format_time(task.create_time))
     yield _build_line("in its state", _format_time(task.update_time))
@@ -374,8 +374,13 @@ def _list_facts(task: Task, family: Family | None, options: Sequence[str]) -> It
         yield _build_line("kept until", _format_time(task.expire_time))
 
 
-def _suggest_commands(task: Task, step: BoundStep[Any] | None, options: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _suggest_commands(
+    task: Task, step: BoundStep[Any] | None, options: Sequence[str], *, is_paused: bool
+) -> Iterator[tuple[str, str]]:
     status = task.state.status
+    if step is not None and is_paused:
+        yield "to resume it", _write_command("resume", step.name, options)
+        yield "to run it", _write_command("run", task.task_id, [*options, step.name])
     if membership_of(task) in {Membership.QUEUE, Membership.QUEUE_AND_OTHERS}:
         yield "who is first", _write_command("group", str(task.group), options)
     if step is not None and status is Status.IGNORED:
@@ -415,7 +420,7 @@ def _list_attributes(found: Mapping[str, Any]) -> Iterator[Text]:
 def _list_failures(task: Task) -> Iterator[Text]:
     shown = ""
     for failure in task.errors:
-        attempt = f", attempt {failure.attempt}" if failure.attempt else ""
+        attempt = f", attempt {failure.attempt}" if failure.attempt and failure.type not in facts.BY_PEOPLE else ""
         times = f", {failure.count} times until" if failure.count > 1 else ":"
         by = f", by {escaped(failure.worker)}" if failure.worker else ""
         yield Text()

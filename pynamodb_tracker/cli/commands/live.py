@@ -64,10 +64,11 @@ def _print_now(found: Now, app: str, on: Console) -> None:
         say()
         say(_render(need.title, _COLOURS_OF_NEEDS.get(need.kind, "")))
         say(Text("  ").append(_render(need.detail, "dim")))
-        for action in need.actions:
+        for action in (action for action in need.actions if action.command):
             verb, *words = action.command
             of = [] if "--use-case" in words else ["--use-case", need.model.tracker.use_case.name]
-            say(f"  pynamodb-tracker {' '.join(map(terminal.quoted, [verb, '--app', app, *of, *words]))}")
+            comment = f"  # {escaped(action.label)}" if action.label and action.link is None else ""
+            say(f"  pynamodb-tracker {' '.join(map(terminal.quoted, [verb, '--app', app, *of, *words]))}{comment}")
     say()
     for use_case in found.use_cases:
         for line in held_back((), use_case.required, use_case.limits):
@@ -92,7 +93,7 @@ def _render(words: Sentence, style: str) -> Text:
 
 def _format_local(time: datetime) -> str:
     here = time.astimezone()
-    return f"{here:%H:%M}" if clock.now().astimezone().date() == here.date() else f"{here:%Y-%m-%d %H:%M}"
+    return f"{here:{'%H:%M' if clock.now().astimezone().date() == here.date() else '%Y-%m-%d %H:%M'} %Z}"
 
 
 def _step_row(row: StepRow) -> list[terminal.Cell]:

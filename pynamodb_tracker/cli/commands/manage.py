@@ -20,7 +20,7 @@ from pynamodb_tracker.cli.command import (
     step_named,
     use_case,
 )
-from pynamodb_tracker.cli.targets import NOTHING_ASKED, THREADS, Asked, change_each, change_targets
+from pynamodb_tracker.cli.targets import NOTHING_ASKED, THREADS, Asked, Unchanged, change_each, change_targets
 from pynamodb_tracker.cli.task_files import Format, LineReader
 from pynamodb_tracker.cli.terminal import say, say_id, warn
 from pynamodb_tracker.control.records import record
@@ -28,7 +28,7 @@ from pynamodb_tracker.exceptions import TaskLockedError, TaskNotFoundError
 from pynamodb_tracker.model.references import round_of
 from pynamodb_tracker.model.signals import too_late
 from pynamodb_tracker.presentation.errors import for_people
-from pynamodb_tracker.presentation.task_facts import name_of
+from pynamodb_tracker.presentation.task_facts import choices_of, name_of
 from pynamodb_tracker.presentation.text import between, count, escaped
 from pynamodb_tracker.presentation.times import spread
 from pynamodb_tracker.status import Status
@@ -108,7 +108,7 @@ def signal(
     task_id: Annotated[str, opt.argument("TASK", "The task id.")],
     signal_name: Annotated[str, opt.argument("SIGNAL", "The awaited signal's name, as in paid.", opt.complete_signals)],
     *,
-    value: Annotated[Any, opt.value("JSON", "The signal's value, at most 1 KB.", opt.json_value)],
+    value: Annotated[Any, opt.value("JSON", "The signal's value, at most 1 KB. Required.", opt.signal_value)] = None,
     key: Annotated[str | None, opt.value("TEXT", "The sender's event id, which counts only once.")] = None,
     of_round: Annotated[
         str | None, typer.Option("--round", metavar="TEXT", help="The round of a task that has started over.")
@@ -125,15 +125,21 @@ def signal(
     with use_case(name, use_case_name) as model:
         with refusing(TypeError, ValueError):
             awaited = signal_named(model, signal_name)
+            if value is None:
+                choices = choices_of(model)[signal_name].items()
+                known = ", one of " + ", ".join(f"{each} ({label})" for label, each in choices) if choices else ""
+                raise CannotRunError(f"Missing option '--value': write it as JSON{known}")
             if of_round is None and (found := model.get_task(task_id, with_data=False)).round is not None:
                 raise CannotRunError(
                     f"{escaped(task_id)} has started over: add --round {round_of(found)} if the signal is for this "
                     "round"
                 )
-            sent = awaited.send(task_id, value, by=by, key=key, round=of_round)
+            began = clock.now()
+            sent = awaited.send(task_id, value[0], by=by, key=key, round=of_round)
         if not sent.will_be_read:
             raise too_late(sent.task, signal_name)
-        record(model, by, f"sent {signal_name} to", task_id, tasks=1)
+        if (sent.task.signals or {})[signal_name].time >= began:
+            record(model, by, f"sent {signal_name} to", task_id, tasks=1)
         say(f"{escaped(task_id)}: {name_of(sent.task.state)} ({_EFFECTS_OF_SIGNALS[sent.effect]})")
 
 
@@ -190,13 +196,15 @@ def reopen(
                 ended[task_id] = reopened, due
                 return None
             said, now = name_of(reopened.state), clock.now()
-            if task is not None and task.state == of.pending:
-                said += ", as before"
+            is_same = task is not None and task.state == of.pending and bool(task.urgent or not urgent)
+            said += ", as before" if is_same else ""
             if due is not None and reopened.due_time <= now < due:
                 at_once.append(task_id)
             if reopened.waits_for:
-                return f"{said}, waits for {escaped(reopened.waits_for)}"
-            return f"{said}, due {between(reopened.due_time)}" if due is not None and reopened.due_time > now else said
+                said += f", waits for {escaped(reopened.waits_for)}"
+            elif due is not None and reopened.due_time > now:
+                said += f", due {between(reopened.due_time)}"
+            return Unchanged(said) if is_same else said
 
         members = ((row.task_id, row, due) for row, due in by_number(ended.values()))
         note = _note(model, by, "reopened", targets, f"{60 * rate:g} a minute" if rate else "")
@@ -256,9 +264,8 @@ def ignore(
             except TaskLockedError as error:
                 more = "" if getattr(error.task, "group", None) is None else " --even-in-group"
                 raise TaskLockedError(f"{for_people(error)}, or add --even-running{more} to cancel its run") from None
-            return (
-                f"{state}, as before, with its old reason" if task is not None and task.state == of.ignored else state
-            )
+            is_same = task is not None and task.state == of.ignored
+            return Unchanged(f"{state}, as before, with its old reason") if is_same else state
 
         asked = Asked(since, until, error_contains, limit, dry_run)
         note = _note(model, by, "ignored", targets, reason)
@@ -297,7 +304,8 @@ def cancel(
             said += ", its block may still run" if done.running else ""
             if done.blocked_parent:
                 said += f", {' '.join(map(escaped, done.blocked_parent))} waits for it and is blocked"
-            return said + (f", and {count(len(done.children))} that it waited for" if done.children else "")
+            said += f", and {count(len(done.children))} that it waited for" if done.children else ""
+            return Unchanged(said) if done.effect == "already_cancelled" and not done.children else said
 
         change_each(
             ((task_id,) for task_id in ids_in(tasks)), cancel_one, 1, _note(model, by, "cancelled", tasks, reason)
@@ -333,7 +341,7 @@ def unlock(
             unlocked = of.unlock(task_id, reason=reason, fencing_token=fencing_token, worker=worker, by=by)
             state = name_of(unlocked.state)
             if task is not None and task.state in (of.pending, of.failed):
-                return f"{state}, as before: no worker had it"
+                return Unchanged(f"{state}, as before: no worker had it")
             if unlocked.attempt >= of.max_attempts:
                 return f"{state}, but that was its last attempt: the next run ignores it, unless it is reopened"
             return state
@@ -360,7 +368,7 @@ def delete(
             try:
                 model.delete_task(task_id)
             except TaskNotFoundError:
-                return "not found"
+                return Unchanged("not found")
             return "deleted"
 
         threads = THREADS if "-" in tasks else min(len(tasks), THREADS)

@@ -22,12 +22,15 @@ from pynamodb_tracker.cli import command, terminal
 from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.interrupts import StoppedError, StopRequest, last_output, run_stoppable, safe_stderr
 from pynamodb_tracker.cli.terminal import say, warn
+from pynamodb_tracker.control.records import record
 from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_temporary
 from pynamodb_tracker.execution.call import call
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.model.failure import message_of
 from pynamodb_tracker.presentation.errors import ErrorGroups, for_people, one_line
+from pynamodb_tracker.presentation.overview import control_of
 from pynamodb_tracker.presentation.text import age, between, count, escaped
+from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
@@ -75,7 +78,7 @@ def run(
     like MODULE:FUNCTION, pass the ids on stdin, as in echo order:17 | pynamodb-tracker run ship -.
 
     Each task is run once. If you neither name nor select tasks, tasks that become due in the meantime are run, too.
-    Ctrl-C waits for running tasks, and a second Ctrl-C does not.
+    Tasks given by id run even if their step is paused. Ctrl-C waits for running tasks, and a second Ctrl-C does not.
 
     Exits with 1 if a task failed, was ignored or was refused.
     """
@@ -90,6 +93,9 @@ def run(
             for option in [key for key, value in (given | {"--dry-run": dry_run or None}).items() if value is not None]:
                 raise typer.BadParameter("it selects due tasks, but you named tasks", param_hint=option)
             selection = Selection(of, ids=list(dict.fromkeys(command.ids_in(ids))))
+            for pause in control_of(of.model).in_force:
+                if pause.step == of.name:
+                    warn(f"{pause} ({_BY_ID})")
         batch = WatchedBatch(selection, function, StopRequest(), threads, rate, heartbeat)
         _print_due(selection, as_json=as_json) if dry_run else _run("run", batch, as_json=as_json)
 
@@ -150,6 +156,9 @@ def _run(verb: str, batch: WatchedBatch, *, as_json: bool) -> None:
             shown.end()
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - raised again after the report
             ended = error
+    if number := batch.number_reopened:
+        about = f"{selection.step.name}.{Status.IGNORED}"
+        record(selection.step.model, opt.person(), "reopened", about, tasks=number, reason="retry --reopen-ignored")
     with last_output():
         (batch.print_json if as_json else batch.print_report)(stopped=ended is not None)
     if isinstance(ended, StoppedError):
@@ -270,6 +279,7 @@ class Selection:
 
 
 _SHOWN_REFUSALS = 5
+_BY_ID = "tasks given by id run anyway"
 
 
 @dataclass(slots=True)
@@ -290,6 +300,7 @@ class WatchedBatch:
     running: set[str] = field(default_factory=set)
     taken: int = 0  # tasks that other workers claimed first
     reopened: Sequence[str] = ()
+    first_pass: int | None = None  # how many tasks had run before the ignored ones
     pause: object = None  # the pause that kept the step's tasks from running
     _began: float = field(default_factory=time.monotonic)
     _guard: threading.Lock = field(default_factory=threading.Lock)
@@ -297,7 +308,10 @@ class WatchedBatch:
     def run(self) -> None:
         """Run the tasks. The function's output goes to stderr, because stdout is for the report."""
         with redirect_stdout(sys.stderr):
-            for source in self.selection.passes(self._call, self.threads, heartbeat=self.heartbeat):
+            for is_second, source in enumerate(
+                self.selection.passes(self._call, self.threads, heartbeat=self.heartbeat)
+            ):
+                self.first_pass = self._run_so_far if is_second else None
                 self._run(source)
                 if self.stop or self.pause:
                     return
@@ -311,6 +325,14 @@ class WatchedBatch:
             ThreadExecutor(dispatcher, self.threads, self._note).run()
         finally:
             self.pause = self.pause or source.pause
+
+    @property
+    def _run_so_far(self) -> int:
+        return sum(self._count_outcomes().values()) + self.number("released")
+
+    @property
+    def number_reopened(self) -> int:
+        return 0 if self.first_pass is None else self._run_so_far - self.first_pass + len(self._find_waiting())
 
     @property
     def _left(self) -> int | None:
@@ -404,7 +426,7 @@ class WatchedBatch:
 
     def print_report(self, *, stopped: bool) -> None:
         if self.pause is not None:
-            say(escaped(f"{self.pause} (tasks given by id run anyway)"))
+            say(escaped(f"{self.pause} ({_BY_ID})"))
         elif not (self.done or self.reopened or stopped):
             say(self.selection.why_empty())
         if waiting := self._find_waiting():
@@ -423,6 +445,8 @@ class WatchedBatch:
             say(escaped(f"  {task_id}: {for_people(error)}"))
         if released := self.number("released"):
             say(f"{count(released)} released, pending again")
+        if stopped and self.expected and (left := self.expected - self.done - released) > 0:
+            say(f"{count(left)} not started")
         if not (stopped or self.pause) and (
             skipped := self.selection.skipped(self.began, self.expected, self.done + len(waiting))
         ):
