@@ -118,10 +118,7 @@ def load_class(name: str) -> type[Task]:
 
 
 def load_function(name: str, *, with_context: bool = True) -> Callable[..., Any]:
-    """Import `module:function`, or raise CannotRunError.
-
-    The function takes only the context or, without `with_context`, no argument.
-    """
+    """Import `module:function`. It takes only the context or, without `with_context`, no argument."""
     found = _load(name, "a function: write module:function", callable)
     if isinstance(found, type):
         raise CannotRunError(f"{name} is a class: name a function{' of the context' if with_context else ''}")
@@ -161,10 +158,7 @@ def function_and_tasks(step: BoundStep[Any], words: Sequence[str]) -> tuple[str 
 
 
 def function_for(step: BoundStep[Any], name: str | None, *, written: str = "MODULE:FUNCTION") -> Callable[..., Any]:
-    """Return the named function or the one bound to the step, which must be the same if there are both.
-
-    `written` is the command's syntax for naming a function.
-    """
+    """Return the named or the bound function, which must be the same. `written` is how a command names one."""
     full_name = f"{step.model.__name__}.{step.name}"
     if name is None:
         if step.function is None:
@@ -241,10 +235,8 @@ def table_class(app: str) -> Iterator[type[Task]]:
 @contextmanager
 def use_case(app: str, name: str | None) -> Iterator[type[Task]]:
     """Yield the only selected use case. Exit on an error in the block."""
-    with exit_on_error():
-        model = only_one(app, known_use_cases(app, name))
-    with exit_on_error(model):
-        yield model
+    with use_cases(app, name) as models:
+        yield only_one(app, models)
 
 
 def only_one(app: str, models: Sequence[type[Task]]) -> type[Task]:

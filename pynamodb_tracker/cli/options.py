@@ -61,11 +61,7 @@ def _local_parser(read: Callable[[str, None], datetime]) -> Callable[[str], date
     return parse
 
 
-moment, later, _end_of_pause = (
-    _local_parser(times.moment),
-    _local_parser(times.later),
-    _local_parser(times.end_of_pause),
-)
+moment, later, _end_of_pause = map(_local_parser, (times.moment, times.later, times.end_of_pause))
 
 
 @_parser

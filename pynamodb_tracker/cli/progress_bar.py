@@ -15,8 +15,6 @@ _LEAST = 50  # if the note leaves fewer columns for the bar, it gets its own lin
 
 
 class ProgressBar(RichProgress):
-    """A title, a bar, the remaining time and a note."""
-
     def __init__(self, on: Console, title: str, total: float | None) -> None:
         self._on = on
         columns = [TextColumn("{task.description}", markup=False), BarColumn(bar_width=None)]

@@ -83,10 +83,7 @@ class Asked:
     def found_in(
         self, model: type[Task], words: Sequence[str], statuses: Sequence[Status]
     ) -> tuple[BoundStep[Any], Iterator[str]]:
-        """Return the named step and its matching tasks in the named state, or in all these `statuses`.
-
-        The index is read while tasks change. Tasks that enter the state later are left alone.
-        """
+        """Return the step and its matching tasks in the named state, or in all `statuses`, but no later ones."""
         name, *more = words
         if more:
             raise typer.BadParameter("name a step or a state only: options select the tasks", param_hint="TASK")
@@ -190,12 +187,13 @@ def change_each(
         task, number = numbered
         try:
             said = change(*task)
+            is_changed = said is not None and not isinstance(said, Unchanged)
             result: str | Exception | None = said and f"{escaped(task[0])}: {said}"
         except (TrackerError, ValueError) as error:
-            result = error
+            result, is_changed = error, False
         with guard:
             waiting[number] = result
-            changed += isinstance(result, str) and not isinstance(said, Unchanged)
+            changed += is_changed
             while following in waiting:
                 following += 1
                 print_result(following - 1)

@@ -138,10 +138,7 @@ Cell = str | Text
 
 
 def print_table(titles: Sequence[str], rows: Iterable[Sequence[Cell]], on: Console | None = None) -> int:
-    """Print rows under their titles, and return how many there were.
-
-    A terminal cuts the last column and folds other long texts. Elsewhere, lines have any length.
-    """
+    """Print rows under titles, and return their number. A terminal cuts the last column and folds others."""
     on, coming, printed = on or console(), iter(rows), 0
     widths = [cell_len(title) for title in titles]
     while block := [

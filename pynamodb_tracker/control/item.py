@@ -27,7 +27,7 @@ from pynamodb.constants import MAP, STRING
 
 from pynamodb_tracker import clock, strict_json
 from pynamodb_tracker.arguments import shown
-from pynamodb_tracker.control.records import keys_of
+from pynamodb_tracker.control.records import commands_key, schedules_key
 from pynamodb_tracker.dynamodb.connection import Item, Refused, send
 from pynamodb_tracker.exceptions import DefinitionError, TrackerError
 from pynamodb_tracker.instrumentation import log_fields
@@ -254,7 +254,7 @@ def _send(
 
 def forget(model: type[TaskRow]) -> None:
     """Delete the control item, the list of schedules and people's commands."""
-    for key in (key_of_control(model), *keys_of(model)):
+    for key in (key_of_control(model), schedules_key(model), commands_key(model)):
         send(model.tracker.connection(), "DeleteItem", {"Key": key})
 
 

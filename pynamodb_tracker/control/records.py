@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -107,7 +106,3 @@ def _send(model: type[TaskRow], key: Item, update: str, condition: str, values: 
     except PynamoDBException as error:
         text, fields = "cannot write the item %s of %s: %s", log_fields(model.tracker.use_case.name)
         log.warning(text, key["use_case_id"][STRING], model.__name__, error, extra=fields)
-
-
-def keys_of(model: type[TaskRow]) -> Sequence[Item]:
-    return schedules_key(model), commands_key(model)

@@ -193,7 +193,7 @@ def _read_small_items(found: Glance) -> None:
     for table in found.of_tables():
         keys: list[Item] = []
         for model in (each for each in found.models if each.tracker.table is table.tracker.table):
-            keys += records.keys_of(model)
+            keys += [records.schedules_key(model), records.commands_key(model)]
             keys += [item.key_of_control(model)] if model.tracker.obeys_control() else []
             keys += flow.keys_of(model, found.now) if model.tracker.use_case.count_transitions else []
         chunks += [(table, keys[at : at + MOST_KEYS]) for at in range(0, len(keys), MOST_KEYS)]

@@ -42,7 +42,6 @@ class Schedule:
 
     @property
     def overdue(self) -> timedelta | None:
-        """How long it has been due, if that is too long."""
         late = timedelta(0) if self.due_time is None else clock.now() - self.due_time
         return late if late > LATE_AFTER else None
 

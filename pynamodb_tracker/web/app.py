@@ -29,8 +29,7 @@ from pynamodb_tracker.web.page import DYNAMODB_ERRORS, Authorize, Page, Settings
 from pynamodb_tracker.web.views import Views
 from pynamodb_tracker.web.words import visible
 
-_COMPRESSED_FROM = 1000
-"""Response size in bytes."""
+_COMPRESSED_FROM = 1000  # response size in bytes
 
 _FAILED = "That didn't work"
 _ERRORS: dict[type[Exception], tuple[int, str]] = {

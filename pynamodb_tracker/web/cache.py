@@ -19,10 +19,8 @@ V_co = TypeVar("V_co", covariant=True)
 V = TypeVar("V")
 
 _READS = frozenset({"BatchGetItem", "GetItem", "Query", "Scan"})
-_RATE = 20.0
-"""On average."""
-_SOONEST = timedelta(seconds=1)
-"""How long even people who ask for a fresh answer get a cached one."""
+_RATE = 20.0  # on average
+_SOONEST = timedelta(seconds=1)  # how long even people who ask for a fresh answer get a cached one
 _MOST = 200
 
 
@@ -35,7 +33,6 @@ class Spent:
     writes: float = 0.0
 
     def add(self, other: Spent) -> None:
-        """Add another cost."""
         with _gate:
             self.requests += other.requests
             self.reads += other.reads
@@ -91,14 +88,11 @@ class Answer(Generic[V_co]):
     spent: Spent
     time: datetime
     kept_for: timedelta
-    asked: float
-    """When it was requested, by the real clock, even if a demo has stopped the library's."""
-    answered: float
-    """When it arrived. It is kept from then on, so that people who waited do not ask again."""
+    asked: float  # when it was requested, by the real clock, even if a demo has stopped the library's
+    answered: float  # when it arrived. It is kept from then on, so that people who waited do not ask again
 
     @property
     def age(self) -> timedelta:
-        """The time since the request."""
         return timedelta(seconds=monotonic() - self.asked)
 
     def is_kept(self, *, fresh: bool = False) -> bool:
@@ -123,8 +117,7 @@ class Cache:
         self._asking: dict[Hashable, _Asking] = {}
         self._gate = threading.Lock()
         self._round = 0
-        self.total = Spent()
-        """The cost of all views."""
+        self.total = Spent()  # the cost of all views
         self.since = clock.now()
 
     def get(
@@ -165,7 +158,6 @@ class Cache:
                 self.total.add(spent)
 
     def forget(self) -> None:
-        """Drop all answers after a change, including the ones under way."""
         with self._gate:
             self._round += 1
             self._answers.clear()

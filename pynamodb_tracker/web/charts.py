@@ -12,8 +12,7 @@ from pynamodb_tracker.presentation.overview import Number
 
 _WIDTH, _HEIGHT, _TOP = 480, 88, 6
 """The drawing's size, which browsers stretch, and the room above its highest column."""
-_NARROWEST = 0.8
-"""In percent of the bar, so that one task among thousands stays visible."""
+_NARROWEST = 0.8  # in percent of the bar, so that one task among thousands stays visible
 
 _AXIS = Markup('<line class="axis" x1="0" x2="{width}" y1="{y}" y2="{y}"/>')
 _COLUMN = Markup(
@@ -85,10 +84,7 @@ def _draw(kind: str, content: Sequence[Markup], label: str, times: str = "") -> 
 
 
 def bar(parts: Sequence[tuple[str, Number]], label: str) -> Markup:
-    """Return a bar of parts, each with the name of its colour. The label also lists the numbers.
-
-    A part whose count stopped early is hatched, because its length is unknown.
-    """
+    """Return a bar of named parts, with their numbers as label. Parts without a complete count are hatched."""
     whole, at, content = sum(number.tasks for _, number in parts) or 1, 0.0, []
     for name, number in parts:
         if number.tasks:

@@ -56,10 +56,8 @@ from pynamodb_tracker.web.words import visible
 
 log = logging.getLogger("pynamodb_tracker.web")
 
-SLICE = 100
-"""Tasks per query."""
-SLICE_SECONDS = 8.0
-"""How long a POST keeps starting queries. API Gateway gives up after 30 seconds."""
+SLICE = 100  # tasks per query
+SLICE_SECONDS = 8.0  # how long a POST keeps starting queries. API Gateway gives up after 30 seconds
 
 _MOST_FORM_BYTES = 1_000_000
 _MOST_FIELDS = 2000
@@ -73,35 +71,25 @@ def _audit(who: str, did: str, **about: object) -> None:
 
 _CHANGEABLE = {"reopen": (Status.FAILED, Status.IGNORED), "ignore": (Status.PENDING, Status.IN_PROGRESS, Status.FAILED)}
 
-_RESULTS: Mapping[str, Sequence[Status | None]] = {
-    "reopen": (Status.PENDING,),
-    "ignore": (Status.IGNORED,),
-    "cancel": (Status.IGNORED,),
-    "cancel_task": (None,),
-    "unlock": (Status.PENDING, Status.FAILED),
-}
-"""An action does not change tasks with these statuses. None is the status of a cancelled task."""
+# An action does not change tasks with these statuses. None is the status of a cancelled task.
+_RESULTS: dict[str, Sequence[Status | None]] = {"reopen": (Status.PENDING,), "ignore": (Status.IGNORED,)}
+_RESULTS |= {"cancel": (Status.IGNORED,), "cancel_task": (None,), "unlock": (Status.PENDING, Status.FAILED)}
 
 _MOST_IN_DRY_RUN = 5000
 _DRY_RUN_FIELDS = ("reason", "first", "rate", "urgent")
 _EXAMPLES = 5
 _MOST_DONE = 10**9
-_UNITS = 3
-"""Write units per task: one for the row, and two for its index entry, which moves."""
+_UNITS = 3  # write units per task: one for the row, and two for its index entry, which moves
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """An action on tasks, with its author and their reason."""
-
     verb: str
     step: BoundStep[Any]
     reason: str
     by: str
-    rate: int | None
-    """Tasks per minute."""
-    form: Form
-    """Its other options."""
+    rate: int | None  # tasks per minute
+    form: Form  # its other options
 
     def carry_out(
         self, task_ids: Sequence[str], begin: datetime | None = None, done: int = 0
@@ -131,7 +119,6 @@ class Decision:
         return refused, at_once
 
     def record(self, about: str, tasks: int) -> None:
-        """Add the decision to the recent commands by people."""
         if tasks:
             rate = f"{self.rate} a minute" if self.rate else ""
             did = "cancelled the run of" if self.verb == "cancel" else VERBS[self.verb]
@@ -162,8 +149,6 @@ class Decision:
 
 @dataclass(slots=True)
 class Slices:
-    """The progress of changing all tasks that match a filter."""
-
     done: int
     refused: int
     examples: dict[str, str] = field(init=False, default_factory=dict)
@@ -253,7 +238,6 @@ class Decisions:
     def plan(
         self, request: Request, query: Mapping[str, str] | None = None, problem: FieldError | None = None
     ) -> Response:
-        """Show which matching tasks a decision would change."""
         query = request.query_params if query is None else query
         page, model = self._page, self._page.model(request)
         verb = query.get("verb", "reopen")
@@ -288,7 +272,6 @@ class Decisions:
 
     @_post
     def bulk(self, request: Request, form: Form) -> Response:
-        """Change the next slice of matching tasks."""
         page, model = self._page, self._page.model(request)
         what = filter_of(model, form)
         if time_of(form, "until") is None:

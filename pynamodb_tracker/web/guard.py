@@ -51,7 +51,6 @@ HEADERS = {
 
 
 def who(request: Request) -> str:
-    """Return the person's name."""
     name: str = request.scope[_WHO]
     return name
 
@@ -69,7 +68,6 @@ class Guard:
         self._cookie = f"pynamodb_tracker_{_digest(token or '', 'name')[:8]}"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle a request, or refuse it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

@@ -95,10 +95,7 @@ class FieldError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The arguments of `dashboard`."""
-
-    models: Mapping[str, type[Task]]
-    """By class name."""
+    models: Mapping[str, type[Task]]  # by class name
     actions: bool = False
     authorize: Authorize | None = None
     hide: frozenset[str] = frozenset()
@@ -106,14 +103,11 @@ class Settings:
 
 
 class Page:
-    """Renders all views, and caches their answers."""
-
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         # Answers expire a bit before the page refreshes, so that a refresh gets new ones.
         self.cache = Cache(max(settings.refresh * 0.9, timedelta(seconds=1)))
-        self.histories = {name: History() for name in settings.models}
-        """Exact counts by class name."""
+        self.histories = {name: History() for name in settings.models}  # exact counts by class name
         self._templates = jinja2.Environment(
             loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
             autoescape=True,
@@ -174,7 +168,6 @@ class Page:
         return HTMLResponse(html, code)
 
     def fragment(self, request: Request, template: str, **context: Any) -> Markup:
-        """Return a part of a page."""
         found = self._templates.get_template(template).render(
             url=partial(self.url, request), late_after=LATE_AFTER, **context
         )
@@ -211,14 +204,12 @@ class Page:
         return RedirectResponse(url, 303)
 
     def model(self, request: Request) -> type[Task]:
-        """Return the use case in the address."""
         model = self.settings.models.get(request.path_params["use_case"])
         if model is None:
             raise HTTPException(404, "Use case not found on this page.")
         return model
 
     def allows(self, request: Request, verb: str, model: type[Task], **about: Any) -> bool:
-        """Return whether the person may take this action."""
         authorize = self.settings.authorize
         if not self.settings.actions or authorize is None:
             return self.settings.actions
@@ -228,7 +219,6 @@ class Page:
         return allowed
 
     def check_allowed(self, request: Request, verb: str, model: type[Task], **about: Any) -> None:
-        """Refuse an action that the person may not take."""
         if not self.settings.actions:
             raise HTTPException(403, "This page is read-only. To change tasks here, start it with --actions.")
         if not self.allows(request, verb, model, **about):
@@ -255,7 +245,6 @@ def _json_path(request: Request) -> str:
 
 
 def step_named(model: type[Task], name: str | None) -> BoundStep[Any]:
-    """Return a step by name."""
     for step in steps_of(model):
         if step.name == name:
             return step
@@ -263,7 +252,6 @@ def step_named(model: type[Task], name: str | None) -> BoundStep[Any]:
 
 
 def state_of(model: type[Task], query: Mapping[str, str]) -> State[Any]:
-    """Return the state in a query."""
     if query.get("state") == str(model.cancelled):
         return model.cancelled
     step, status = step_named(model, query.get("step")), query.get("state", "")
@@ -274,7 +262,6 @@ def state_of(model: type[Task], query: Mapping[str, str]) -> State[Any]:
 
 
 def filter_of(model: type[Task], query: Mapping[str, str]) -> Filter:
-    """Return the filter in a query or a form."""
     since, until = time_of(query, "since"), time_of(query, "until")
     if since is not None and until is not None and since >= until:
         raise FieldError("until", "this must be after the other time")

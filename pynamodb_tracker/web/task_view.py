@@ -29,16 +29,12 @@ from pynamodb_tracker.web.words import status_words
 
 HIDDEN = "hidden"
 
-_DEEPEST = 100
-"""Python's recursion ends at about 500 levels."""
+_DEEPEST = 100  # Python's recursion ends at about 500 levels
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An entry in the task's history."""
-
-    kind: str
-    """`failed`, or a person's action."""
+    kind: str  # `failed`, or a person's action
     step: str
     attempt: int
     time: datetime
@@ -49,42 +45,30 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A step on the task's path."""
-
     name: str
-    where: str
-    """`was`, `here` or `ahead`."""
+    where: str  # `was`, `here` or `ahead`
     note: str
 
 
 @dataclass(frozen=True, slots=True)
 class TaskView:
-    """The contents of a task's page."""
-
     task: Task
     step: BoundStep[Any] | None
     """The task's step, even if it is cancelled. None for a finished task, and in a state that no step declares."""
     next: str
     is_abandoned: bool
-    events: Sequence[Event]
-    """The newest first."""
+    events: Sequence[Event]  # the newest first
     path: Sequence[Place]
-    relations: Sequence[tuple[str, str]]
-    """Labels and texts, such as the group, the parent and the repeat rule."""
-    links: Mapping[str, tuple[type[Task], str]]
-    """Related tasks on this page, by label."""
+    relations: Sequence[tuple[str, str]]  # labels and texts, such as the group, the parent and the repeat rule
+    links: Mapping[str, tuple[type[Task], str]]  # related tasks on this page, by label
     group: str | None
     attributes: Mapping[str, Any]
-    unread: Mapping[str, str]
-    """Why attributes are unreadable, by name."""
+    unread: Mapping[str, str]  # why attributes are unreadable, by name
     signals: Mapping[str, Any]
-    awaits: Sequence[str]
-    """The ones that people can send."""
-    round: str
-    """The task's current round, which signals must name."""
+    awaits: Sequence[str]  # the ones that people can send
+    round: str  # the task's current round, which signals must name
     family: Family | None
-    family_links: Mapping[str, type[Task]]
-    """The children's use cases on this page, by stored name."""
+    family_links: Mapping[str, type[Task]]  # the children's use cases on this page, by stored name
 
     @property
     def may_unlock(self) -> bool:

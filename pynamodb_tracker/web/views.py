@@ -86,7 +86,7 @@ class Views:
                 raise
             answer, problem = self._now, for_people(error)
         now = answer.value
-        verbs = {(each.verb, each.link.model) for need in now.needs for each in need.actions if each.verb}
+        verbs = {(each.verb, each.link.model) for need in now.needs for each in need.actions if each.verb and each.link}
         asked = sorted(verbs, key=str)
         may = tuple((verb, model) for verb, model in asked if model and self._page.allows(request, verb, model))
         known = self._picture  # another thread may replace it
@@ -98,11 +98,9 @@ class Views:
         )
 
     def without_slash(self, request: Request) -> Response:
-        """Redirect to a use case's overview."""
         return self._page.redirect(request, self._page.model(request))
 
     def show_overview(self, request: Request, **refused: Any) -> Response:
-        """Show a use case's unfinished tasks, why tasks failed, and recent successes."""
         page, model = self._page, self._page.model(request)
         answer = page.kept(request, [model], "overview", partial(_read_overview, model))
         view, errors, passing = answer.value
@@ -125,7 +123,6 @@ class Views:
         )
 
     def errors(self, request: Request) -> Response:
-        """Show the errors of a use case or a step, grouped."""
         page, model, query = self._page, self._page.model(request), request.query_params
         chosen = {name: query.get(name, "").strip() for name in ("step", "since", "like")}
         steps = [step_named(model, chosen["step"])] if chosen["step"] else steps_of(model)
@@ -159,7 +156,6 @@ class Views:
         )
 
     def list_tasks(self, request: Request, query: Mapping[str, str] | None = None, **refused: Any) -> Response:
-        """Show a page of tasks in a state that match a filter."""
         query = request.query_params if query is None else query
         page, model = self._page, self._page.model(request)
         chosen = {name: query.get(name, "") for name in (*FILTER, "cursor")}
@@ -187,7 +183,6 @@ class Views:
         )
 
     def show_task(self, request: Request, task_id: str | None = None, **refused: Any) -> Response:
-        """Show one task."""
         query = request.query_params
         page, model = self._page, self._page.model(request)
         known = {each.tracker.use_case.name: each for each in page.settings.models.values()}
@@ -213,7 +208,6 @@ class Views:
         )
 
     def workers(self, request: Request) -> Response:
-        """Show the workers that run tasks, in all use cases."""
         page, name = self._page, request.query_params.get("worker", "").strip()
         models = list(page.settings.models.values())
         answer = page.kept(request, models, "workers", partial(find_running, models, name or None), name)
@@ -222,7 +216,6 @@ class Views:
         )
 
     def schedules(self, request: Request) -> Response:
-        """Show a use case's repeating tasks."""
         page, model = self._page, self._page.model(request)
         answer = page.kept(request, [model], "schedules", partial(find_schedules, model))
         return page.show(
@@ -237,7 +230,6 @@ class Views:
         )
 
     def group(self, request: Request) -> Response:
-        """Show a group's current task, shared data, and waiting tasks."""
         page, model, name = self._page, self._page.model(request), request.query_params.get("name", "")
         with page.cache.metered(model) as spent:
             group = model.group(name)
@@ -300,7 +292,6 @@ class Views:
         )
 
     def table(self, request: Request) -> Response:
-        """Show the doctor's findings about each table, and its declared steps."""
         page, found, spent = self._page, [], Spent()
         tables: dict[int, list[type[Task]]] = {}
         for model in page.settings.models.values():

@@ -24,7 +24,6 @@ def status_words(status: object) -> str:
 
 
 def sentence(text: str) -> str:
-    """Return a text with a capital letter first."""
     return text[:1].upper() + text[1:]
 
 
@@ -56,7 +55,6 @@ def since(time: datetime | None) -> str:
 
 
 def moment(time: datetime | None) -> str:
-    """Return a time in UTC, to the second."""
     return "?" if time is None else clock.in_words(time)
 
 

@@ -7,7 +7,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
@@ -24,6 +24,7 @@ from pynamodb_tracker.cli.interrupts import StoppedError, StopRequest, last_outp
 from pynamodb_tracker.cli.terminal import say, warn
 from pynamodb_tracker.control.records import record
 from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_temporary
+from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.execution.call import call
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.model.failure import message_of
@@ -93,9 +94,10 @@ def run(
             for option in [key for key, value in (given | {"--dry-run": dry_run or None}).items() if value is not None]:
                 raise typer.BadParameter("it selects due tasks, but you named tasks", param_hint=option)
             selection = Selection(of, ids=list(dict.fromkeys(command.ids_in(ids))))
-            for pause in control_of(of.model).in_force:
-                if pause.step == of.name:
-                    warn(f"{pause} ({_BY_ID})")
+            with suppress(TrackerError, PynamoDBException):  # the tasks run anyway
+                for pause in control_of(of.model).in_force:
+                    if pause.step == of.name:
+                        warn(f"{pause} ({_BY_ID})")
         batch = WatchedBatch(selection, function, StopRequest(), threads, rate, heartbeat)
         _print_due(selection, as_json=as_json) if dry_run else _run("run", batch, as_json=as_json)
 
@@ -156,11 +158,11 @@ def _run(verb: str, batch: WatchedBatch, *, as_json: bool) -> None:
             shown.end()
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - raised again after the report
             ended = error
+    with last_output():
+        (batch.print_json if as_json else batch.print_report)(stopped=ended is not None)
     if number := batch.number_reopened:
         about = f"{selection.step.name}.{Status.IGNORED}"
         record(selection.step.model, opt.person(), "reopened", about, tasks=number, reason="retry --reopen-ignored")
-    with last_output():
-        (batch.print_json if as_json else batch.print_report)(stopped=ended is not None)
     if isinstance(ended, StoppedError):
         raise typer.Exit(ended.exit_code)
     if ended is not None:
@@ -308,9 +310,8 @@ class WatchedBatch:
     def run(self) -> None:
         """Run the tasks. The function's output goes to stderr, because stdout is for the report."""
         with redirect_stdout(sys.stderr):
-            for is_second, source in enumerate(
-                self.selection.passes(self._call, self.threads, heartbeat=self.heartbeat)
-            ):
+            passes = self.selection.passes(self._call, self.threads, heartbeat=self.heartbeat)
+            for is_second, source in enumerate(passes):
                 self.first_pass = self._run_so_far if is_second else None
                 self._run(source)
                 if self.stop or self.pause:
