@@ -23,8 +23,6 @@ _warned = set[str]()
 
 
 class RetryPolicy(Protocol):
-    """A step's settings for failures."""
-
     retry_delay: timedelta | Callable[[int], timedelta] | None
     give_up_on: Sequence[type[BaseException]]
     give_up_after: timedelta | None
@@ -55,7 +53,6 @@ def delay_after(policy: RetryPolicy, claim: Claim[Any], error: BaseException) ->
 
 
 def is_delay(value: object) -> TypeGuard[timedelta]:
-    """Return whether this is a valid pause before an attempt."""
     return isinstance(value, timedelta) and value >= timedelta(0)
 
 

@@ -40,7 +40,6 @@ class LeftBehind(str):
     """Whether only one attempt is left."""
 
     def __new__(cls, task_id: str, worker: str, *, is_last: bool) -> Self:
-        """Make the id of an abandoned task."""
         left = super().__new__(cls, task_id)
         left.worker, left.is_last = worker, is_last
         return left
@@ -112,7 +111,6 @@ class DueTasks(Generic[T]):
         return heapq.merge(*found)
 
     def ids_in(self, shard: int, limit: int | None = None) -> Iterator[str]:
-        """Yield one shard's ids."""
         if shard not in self._parts:
             part = self._parts[shard] = copy(self)  # which keeps abandoned tasks for the next call
             part.shards, part._abandoned_rows, part._abandoned_positions = slice(shard, shard + 1), None, []  # noqa: SLF001

@@ -139,7 +139,6 @@ class StateScan(Generic[T]):
         return with_data_of(pairs, with_data=self.with_data)
 
     def has_more(self) -> bool:
-        """Return whether the index has more entries."""
         return next(self._entries, None) is not None
 
     def has_position(self, at: Position) -> bool:
@@ -274,7 +273,6 @@ class SeenIds:
 
 
 def position(entry: Mapping[str, Any]) -> Position:
-    """Return an index entry's position."""
     return entry["due_time"]["S"], entry["task_id"]["S"]
 
 

@@ -91,7 +91,6 @@ class Signal:
 
     @property
     def stored_name(self) -> str:
-        """Its stored name."""
         return self.name or ""
 
     @overload
@@ -107,7 +106,6 @@ class Signal:
 
 
 def signals_in(model: type) -> Sequence[Signal]:
-    """Return a class's declared and inherited signals."""
     found = {name: value for base in reversed(model.__mro__) for name, value in vars(base).items()}
     return [value for value in found.values() if isinstance(value, Signal)]
 
