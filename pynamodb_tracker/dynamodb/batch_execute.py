@@ -46,8 +46,7 @@ https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/ql-iam.html"""
 
 _UNKNOWN = {"UnknownOperation", "UnknownOperationException"}
 _INVALID, _INVALID_STATEMENT = "ValidationException", "ValidationError"
-_UNHEARD = "InternalServerError"
-"""For a write that may have been applied. A retry shows the outcome."""
+_UNHEARD = "InternalServerError"  # for a write that may have been applied. A retry shows the outcome.
 
 
 class BatchedWrite:

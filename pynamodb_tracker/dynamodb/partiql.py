@@ -66,9 +66,7 @@ class Statement(NamedTuple):
         return {"Statement": self.text, "Parameters": self.parameters, **on_failure}
 
 
-_Text = tuple[str, list[str]]
-"""A translated expression, and its parameters' placeholders in order."""
-
+_Text = tuple[str, list[str]]  # A translated expression, and its parameters' placeholders in order
 _texts: dict[tuple[object, ...], _Text | None] = {}
 
 

@@ -15,11 +15,9 @@ from pynamodb_tracker.transitions import Claim
 
 log = logging.getLogger("pynamodb_tracker")
 
-_LONGEST_FALLBACK = 3600
-"""Seconds."""
+_LONGEST_FALLBACK = 3600  # seconds
 
-_warned = set[str]()
-"""The steps that have got the fallback in this process."""
+_warned = set[str]()  # the steps that have got the fallback in this process
 
 
 class RetryPolicy(Protocol):

@@ -44,8 +44,7 @@ T = TypeVar("T", bound=TaskRow)
 
 log = logging.getLogger("pynamodb_tracker")
 
-CLOSE_WITHIN = timedelta(seconds=5)
-"""How long to try to release a task while somebody waits for that."""
+CLOSE_WITHIN = timedelta(seconds=5)  # how long to try to release a task while somebody waits for that
 
 
 class SlotLostError(KeyboardInterrupt):

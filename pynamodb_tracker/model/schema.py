@@ -210,10 +210,10 @@ class Schema:
         use_case: UseCase | None = None,
         steps: Iterable[Codes] = (),
         *,
-        reserved: frozenset[str] = frozenset(),
         awaited: frozenset[str] = frozenset(),
     ) -> None:
-        self._model, self._use_case, self._table, self._reserved = model, use_case, table, reserved
+        self._model: Any = model  # a TaskRow
+        self._use_case, self._table = use_case, table
         self.has_table, self.has_use_case = table is not None, use_case is not None
         self.awaited = awaited
         self.steps = tuple(steps)
@@ -240,7 +240,11 @@ class Schema:
     @cached_property
     def own_attributes(self) -> Mapping[str, Attribute[Any]]:
         """The user's attributes by name, including `data`."""
-        return {name: each for name, each in self._model.get_attributes().items() if name not in self._reserved}
+        return {
+            name: each
+            for name, each in self._model.get_attributes().items()
+            if name not in self._model.tracker_attributes
+        }
 
     @cached_property
     def loading(self) -> Mapping[str, tuple[str, Attribute[Any], bool]]:
@@ -257,7 +261,7 @@ class Schema:
     def check_own(self, names: Iterable[str]) -> None:
         for name in names:
             if name not in self.own_attributes:
-                problem = " is the tracker's own" if name in self._reserved else " is not declared"
+                problem = " is the tracker's own" if name in self._model.tracker_attributes else " is not declared"
                 raise TypeError(f"{self._model.__name__}.{name}{problem}{did_you_mean(name, self.own_attributes)}")
 
     @cached_property

@@ -22,25 +22,21 @@ T = TypeVar("T", bound=TaskRow)
 
 _MOMENT = timedelta(microseconds=1)
 _SECOND_MOMENT = datetime.min.replace(tzinfo=UTC) + _MOMENT
-
-Place = tuple[str, str, str]
-"""An index entry's creation time, task id and use case."""
+Place = tuple[str, str, str]  # an index entry's creation time, task id and use case
 
 
 @dataclass
 class AttributeScan(Generic[T]):
     """The tasks with one value, by `create_time`. It keeps one page in memory."""
 
-    model: type[T]
-    """A use case's class finds only its own tasks."""
+    model: type[T]  # A use case's class finds only its own tasks
     name: str  # of the index
     key: str  # of its hash key
     value: str
     window: Window
     newest_first: bool
     code: int | None
-    place: Place | None = None
-    """The last consumed entry, after which a scan starts."""
+    place: Place | None = None  # the last consumed entry, after which a scan starts
     _entries: Iterator[Item] | None = None
     _chunk: Collection[tuple[Item, T | None]] = ()
 

@@ -28,28 +28,14 @@ from pynamodb_tracker.model.serialization import TimeAttribute
 
 T = TypeVar("T", bound=TaskRow)
 
-Position = tuple[str, str]
-"""An index entry's due time and task id."""
-
+Position = tuple[str, str]  # an index entry's due time and task id
 INDEX = StatusIndex.Meta.index_name
-
-ALL = slice(None)
-"""All shards of a state."""
-
-_MOST_DATA = 4 * 1024 * 1024
-"""Bytes of off-row data in memory, unless a single task has more."""
-
-_ENTRIES_PER_UNIT = 10
-"""Entries for half a read unit, the minimum price. An entry takes 285 to 500 bytes."""
-
-_MOST_ENTRIES = 10_000
-"""More than the 1 MB of a request. DynamoDB refuses a limit beyond 32 bits."""
-
-PAGE = 500
-"""Entries per request without a limit, about 150 KB."""
-
-_RECENT = 4096
-"""How many ids to collect in a set before sorting them into an array."""
+ALL = slice(None)  # all shards of a state
+_MOST_DATA = 4 * 1024 * 1024  # bytes of off-row data in memory, unless a single task has more
+_ENTRIES_PER_UNIT = 10  # entries for half a read unit, the minimum price. An entry takes 285 to 500 bytes.
+_MOST_ENTRIES = 10_000  # more than the 1 MB of a request. DynamoDB refuses a limit beyond 32 bits.
+PAGE = 500  # entries per request without a limit, about 150 KB
+_RECENT = 4096  # how many ids to collect in a set before sorting them into an array
 
 
 class Window:
@@ -108,12 +94,10 @@ class StateScan(Generic[T]):
         self.window = window
         self.latest_due_first = latest_due_first
         self.latest = latest
-        self.after = after
-        """Only entries that are due later than this, instead of the window."""
+        self.after = after  # only entries that are due later than this, instead of the window
         self.with_data = with_data
         self.shards = shards
-        self.positions: dict[str, Position] = {}
-        """The last consumed entry per index key, after which a scan starts."""
+        self.positions: dict[str, Position] = {}  # the last consumed entry per index key, after which a scan starts
         self._entries: Iterator[Item] = iter(())
 
     def rows(self, limit: int | None = None) -> Iterator[T]:
@@ -250,8 +234,7 @@ class SeenIds:
     def __init__(self) -> None:
         self._key = os.urandom(16)
         self._recent: set[int] = set()
-        self._sorted: list[array[int]] = []
-        """Each at least twice as long as the next one."""
+        self._sorted: list[array[int]] = []  # each at least twice as long as the next one
 
     def is_new(self, task_id: str) -> bool:
         """Return whether the scan sees this id for the first time."""
