@@ -50,8 +50,6 @@ _UNHEARD = "InternalServerError"  # for a write that may have been applied. A re
 
 
 class BatchedWrite:
-    """A write that may share a request with others."""
-
     def __init__(self, table: TableConnection, operation: str, request: dict[str, Any], until: datetime | None) -> None:
         self.shared = table.connection
         self.connection = self.shared if until is None else connection_until(table, until)

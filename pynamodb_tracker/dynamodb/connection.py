@@ -95,8 +95,6 @@ def missing_table(table: TableConnection, cause: Exception | None) -> MissingTab
 
 
 class Batcher(Protocol):
-    """Combines writes from several threads."""
-
     def dispatch(
         self, table: TableConnection, operation: str, request: dict[str, Any], until: datetime | None
     ) -> dict[str, Any]: ...

@@ -152,7 +152,6 @@ class Persisting:
         self.is_logged = False
 
     def note(self, error: Exception) -> None:
-        """Log the first failure, unless it is a conflict."""
         self.failures += 1
         if not self.is_logged and not is_conflict(error):
             self.is_logged = True

@@ -37,8 +37,6 @@ TRIES = 3  # how often to extend a lock that expired before its block: these res
 
 
 class StepOfTask(Protocol):
-    """A bound step."""
-
     name: str
     number: int
 

@@ -50,8 +50,6 @@ class Heartbeat(Generic[T]):
 
 
 class Beats(Generic[T]):
-    """Extends a run's lock when it is time."""
-
     def __init__(self, journal: transitions.Journal[T], lock_for: timedelta) -> None:
         self.stopped = threading.Event()
         self._journal = journal

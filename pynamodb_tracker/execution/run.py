@@ -154,7 +154,6 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
                 self.leave(left)
 
     def begin_block(self) -> None:
-        """Start to use the slot, or raise SlotLostError."""
         if self.slot is not None:
             if not self.slot.is_held:
                 raise SlotLostError
@@ -467,7 +466,6 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         return self._record(journal, fail, error) and self.skip_error and issubclass(kind, Exception)
 
     def _was_stopped(self, error: BaseException | None) -> bool:
-        """Return whether the block was stopped from outside, and so has not failed."""
         return self.is_cancelled or (error is not None and is_stop(error))
 
     def _record(

@@ -394,7 +394,6 @@ def check_tracker_attributes(row: T) -> T:
 
 
 def damages_of(row: TaskRow) -> dict[str, Exception]:
-    """Return a whole row's unreadable and missing attributes with their errors."""
     found = dict(unreadable_in(row))
     row = readable(row)
     needed, values, status = list(_REQUIRED), row.attribute_values, row.status

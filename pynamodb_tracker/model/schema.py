@@ -156,7 +156,6 @@ class Table:
         self._connect: Callable[..., Connection] = SharedConnection
 
     def claim(self, name: str, model: type[Model]) -> None:
-        """Register a use case's class, or its new definition."""
         other, place = self.use_cases.get(name), (model.__module__, model.__qualname__)
         if other is not None and (other.__module__, other.__qualname__) != place:  # not a notebook cell that ran again
             del other
@@ -337,7 +336,6 @@ def types_of(definitions: Iterable[Mapping[str, str]]) -> dict[str, str]:
 
 
 def keys_in_words(schema: Iterable[Mapping[str, str]], types: Mapping[str, str]) -> dict[str, str]:
-    """Return the hash key and the range key in words."""
     keys: dict[str, list[str]] = {kind: [] for kind in _KEYS}
     for key in schema:
         keys[key["KeyType"]].append(f"{key['AttributeName']} ({types[key['AttributeName']]})")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import chain, islice
@@ -41,12 +41,12 @@ class AttributeScan(Generic[T]):
     _chunk: Collection[tuple[Item, T | None]] = ()
 
     def rows(self, limit: int | None = None) -> Iterator[T]:
-        """Yield each task once, as a whole."""
         self._entries = entries = self._read(limit)
         size = MOST_KEYS if limit is None or self.code is not None else min(limit, MOST_KEYS)
         found = 0
         while (limit is None or found < limit) and (chunk := list(islice(entries, size))):
-            self._chunk = left = deque(self._with_rows(chunk))
+            rows = hydration.rows_of_table(self.model, map(key_of, chunk))
+            self._chunk = left = deque(with_data_of(chunk, rows, key_of, self._is_as_indexed, with_data=True))
             while left:
                 entry, row = left.popleft()
                 self.place = (entry["create_time"]["S"], *key_of(entry))
@@ -60,18 +60,8 @@ class AttributeScan(Generic[T]):
         return bool(self._chunk) or (self._entries is not None and next(self._entries, None) is not None)
 
     def has_place(self, place: Place) -> bool:
-        """Return whether the scan can start there, within the queried range."""
         since, until = self.window.since, self.window.until
         return (since is None or clock.stamp(since) <= place[0]) and (until is None or place[0] < clock.stamp(until))
-
-    def _with_rows(self, entries: Sequence[Item]) -> Iterator[tuple[Item, T | None]]:
-        rows = hydration.rows_of_table(self.model, map(key_of, entries))
-        found = ((entry, rows.get(key_of(entry))) for entry in entries)
-        pairs = deque(
-            (entry, row if row is not None and self._is_as_indexed(row, entry) else None) for entry, row in found
-        )
-        rows.clear()
-        return with_data_of(pairs, with_data=True)
 
     def _is_as_indexed(self, row: T, entry: Item) -> bool:
         stored = row._row_state.stored

@@ -22,8 +22,6 @@ _SEGMENTS = 16  # twice as many as are read at once, because keys spread unevenl
 
 
 class Count(NamedTuple):
-    """The number of tasks in a state."""
-
     tasks: int = 0
     waiting: int = 0  # how many wait for other tasks
 

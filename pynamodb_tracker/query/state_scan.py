@@ -7,7 +7,7 @@ import os
 from array import array
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from functools import partial
 from hashlib import blake2b
@@ -26,6 +26,7 @@ from pynamodb_tracker.model.data import unread_data
 from pynamodb_tracker.model.row import StatusIndex, TaskRow, has_expired
 from pynamodb_tracker.model.serialization import TimeAttribute
 
+K = TypeVar("K")
 T = TypeVar("T", bound=TaskRow)
 
 Position = tuple[str, str]  # an index entry's due time and task id
@@ -101,11 +102,11 @@ class StateScan(Generic[T]):
         self._entries: Iterator[Item] = iter(())
 
     def rows(self, limit: int | None = None) -> Iterator[T]:
-        """Yield each task once, as a whole."""
         self._entries = self.entries(limit)
         seen, wanted = SeenIds(), limit
         while chunk := list(islice(self._entries, min(MOST_KEYS, wanted or MOST_KEYS))):
-            for entry, row in self._read_rows(chunk):
+            found = hydration.rows(self.model, map(_id_of, chunk))
+            for entry, row in with_data_of(chunk, found, _id_of, _is_as_indexed, with_data=self.with_data):
                 self.positions[entry["status_key"]["S"]] = position(entry)
                 if row is None or not _is_as_indexed(row, entry) or not seen.is_new(row.task_id):
                     continue
@@ -115,18 +116,10 @@ class StateScan(Generic[T]):
             if wanted == 0:
                 return
 
-    def _read_rows(self, chunk: Sequence[Item]) -> Iterator[tuple[Item, T | None]]:
-        rows = hydration.rows(self.model, (entry["task_id"]["S"] for entry in chunk))
-        found = ((entry, rows.get(entry["task_id"]["S"])) for entry in chunk)
-        pairs = deque((each, row if row is not None and _is_as_indexed(row, each) else None) for each, row in found)
-        rows.clear()  # to free yielded rows
-        return with_data_of(pairs, with_data=self.with_data)
-
     def has_more(self) -> bool:
         return next(self._entries, None) is not None
 
     def has_position(self, at: Position) -> bool:
-        """Return whether the scan can start there, within the queried range."""
         since, last = self.window.since, self._latest_due_time()
         return (since is None or clock.stamp(since) <= at[0]) and (last is None or at[0] <= clock.stamp(last))
 
@@ -255,6 +248,11 @@ class SeenIds:
         return True
 
 
+def _id_of(entry: Item) -> str:
+    task_id: str = entry["task_id"]["S"]
+    return task_id
+
+
 def position(entry: Mapping[str, Any]) -> Position:
     return entry["due_time"]["S"], entry["task_id"]["S"]
 
@@ -272,18 +270,28 @@ def _is_as_indexed(row: TaskRow, entry: Item) -> bool:
     return not moved and not has_expired(row)
 
 
-def with_data_of(pairs: deque[tuple[Item, T | None]], *, with_data: bool) -> Iterator[tuple[Item, T | None]]:
-    """Yield each entry with its row, and take it from `pairs` to limit the data in memory."""
+def with_data_of(
+    entries: Iterable[Item],
+    rows: dict[K, T],
+    key: Callable[[Item], K],
+    is_as_indexed: Callable[[T, Item], bool],
+    *,
+    with_data: bool,
+) -> Iterator[tuple[Item, T | None]]:
+    """Yield each entry with its row, unless that has changed. Keep little data in memory."""
+    found = ((entry, rows.get(key(entry))) for entry in entries)
+    pairs = deque((entry, row if row is not None and is_as_indexed(row, entry) else None) for entry, row in found)
+    rows.clear()  # to free yielded rows
     while pairs:
         group = _take_group(pairs)
-        found = [row for _, row in group if row is not None]
+        unread = [row for _, row in group if row is not None]
         if with_data:
-            filled = hydration.fill_each(found)
+            filled = hydration.fill_each(unread)
         else:
-            hydration.leave_out_data(found)
-            filled = {(row.task_id, row.use_case_id): row for row in found}
+            hydration.leave_out_data(unread)
+            filled = {(row.task_id, row.use_case_id): row for row in unread}
         group.reverse()
-        del found
+        del unread
         while group:
             entry, row = group.pop()
             yield entry, None if row is None else filled.pop((row.task_id, row.use_case_id), None)

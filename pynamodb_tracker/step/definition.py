@@ -28,8 +28,6 @@ T = TypeVar("T", bound=TaskRow)
 
 
 class DeclaredStep(RetryPolicy, Protocol):
-    """A `Step` of a class body."""
-
     name: str
     number: int
     max_attempts: int

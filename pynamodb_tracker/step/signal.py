@@ -111,7 +111,6 @@ def signals_in(model: type) -> Sequence[Signal]:
 
 
 def signal_named(model: type[T], name: str) -> BoundSignal[T]:
-    """Return the signal with that stored name, or raise ValueError with the known ones."""
     known = sorted(each.stored_name for each in signals_in(model))
     if name not in known:
         raise ValueError(f"{model.__name__} has no signal {shown(name)}. It has {', '.join(known) or 'none'}")

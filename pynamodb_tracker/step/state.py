@@ -258,7 +258,6 @@ def _checked_positions(stored: Any) -> dict[str, index.Position]:
 
 
 def window(since: datetime | None, until: datetime | None) -> index.Window:
-    """Check a query's window."""
     since, until = check_time("since", since), check_time("until", until)
     if since is not None and until is not None and since >= until:
         raise ValueError(f"the window is empty: since={since} is not before until={until}")
