@@ -57,15 +57,12 @@ MOST_KEYS = 100  # in a BatchGetItem
 
 
 class Refused(Exception):  # noqa: N818 - an expected outcome
-    """A write's condition did not hold.
-
-    `repeated` says whether the request was sent more than once. `item` is the item that failed, if it was asked for.
-    """
+    """A write's condition did not hold."""
 
     def __init__(self, *, repeated: bool, item: dict[str, Any] | None = None) -> None:
         super().__init__()
-        self.repeated = repeated
-        self.item = item
+        self.repeated = repeated  # whether the request was sent more than once
+        self.item = item  # that failed the condition, if it was asked for
 
 
 class MissingTableError(PynamoDBConnectionError, TableDoesNotExist):

@@ -85,19 +85,11 @@ class Beats(Generic[T]):
             if self._journal.lost is not None and not self.stopped.is_set():
                 log.error("%s", proof, extra=self._claim.log_fields)  # noqa: TRY400 - it says all
             self.stopped.set()
-        except Exception as error:  # noqa: BLE001 - another try may still save the lock
-            return self._failed(error)
+        except Exception as error:
+            if not self.stopped.is_set():
+                claim, is_unexpected = self._claim, not isinstance(error, PynamoDBException)
+                of = claim.step, type(claim.task).__name__, claim.task.task_id
+                text = "a heartbeat of %s of %s %r failed, and will be retried: %r"
+                log.warning(text, *of, error, exc_info=is_unexpected, extra=claim.log_fields)
+            return RANDOM.uniform(0, min(_SOON, self._lock_for.total_seconds() / 6))
         return 0.0
-
-    def _failed(self, error: Exception) -> float:
-        if not self.stopped.is_set():
-            log.warning(
-                "a heartbeat of %s of %s %r failed, and will be retried: %r",
-                self._claim.step,
-                type(self._claim.task).__name__,
-                self._claim.task.task_id,
-                error,
-                exc_info=not isinstance(error, PynamoDBException),
-                extra=self._claim.log_fields,
-            )
-        return RANDOM.uniform(0, min(_SOON, self._lock_for.total_seconds() / 6))

@@ -107,7 +107,7 @@ class StateScan(Generic[T]):
         while chunk := list(islice(self._entries, min(MOST_KEYS, wanted or MOST_KEYS))):
             found = hydration.rows(self.model, map(_id_of, chunk))
             for entry, row in with_data_of(chunk, found, _id_of, _is_as_indexed, with_data=self.with_data):
-                self.positions[entry["status_key"]["S"]] = position(entry)
+                self.positions[entry["status_key"]["S"]] = entry["due_time"]["S"], entry["task_id"]["S"]
                 if row is None or not _is_as_indexed(row, entry) or not seen.is_new(row.task_id):
                     continue
                 yield row
