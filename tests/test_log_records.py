@@ -31,10 +31,10 @@ ABOUT_NO_TASK = [
     ("model/failure.py", "an exception that takes no note"),
     ("web/decisions.py", "the audit log, whose lines are JSON"),
     ("work/task_executor.py", "the worker stops"),
-    ("worker/liveness.py", "the file of a probe cannot be touched"),
+    ("worker/team.py", "the file of a probe cannot be touched"),
     ("worker/process_team.py", "a process that has ended"),
     ("worker/process_team.py", "the worker stops"),
-    ("worker/settings.py", "the worker starts"),
+    ("worker/team.py", "the worker starts"),
 ]
 """Modules, one for each record that is about no task and no step, and what it is about."""
 

@@ -1,1 +1,1 @@
-"""asyncio on the same core: a small pool of threads sends requests, and the user's block runs on the event loop."""
+"""Runs tasks on event loops. Threads send the requests."""

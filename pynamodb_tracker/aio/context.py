@@ -1,4 +1,4 @@
-"""The context of an async block, and the call of an async function."""
+"""The context in an async block, and calls of async functions."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
 
 
 def read_off_row(task: TaskRow) -> None:
-    """Read off-row data now, because reading it in an async block would block the loop."""
+    """Read off-row data, which would block the loop in an async block."""
     if unread_data(task) is not None or failure_log.needs_log(task):
         hydration.fill(type(task), {task.task_id: task})
 
 
 async def hold_on_loop(ctx: ExecutionContext[Any]) -> None:
-    """Do what `hold` does. The caller must await nothing between this and the block.
+    """Do what `hold` does. Await nothing between this and the block.
 
-    The last try blocks the loop. While the response to a try in a thread waits for the loop, the lock may expire again,
-    and many tasks could keep each other waiting.
+    The last try blocks the loop: while it handles the response, the lock may expire again, and many tasks could keep
+    each other waiting.
     """
     for _ in range(TRIES - 1):
         if not ctx.lock_lost:
@@ -52,54 +52,50 @@ async def hold_on_loop(ctx: ExecutionContext[Any]) -> None:
 def _in_thread(
     method: Callable[Concatenate[ExecutionContext[Any], P], R],
 ) -> Callable[Concatenate[AsyncContext[Any], P], Coroutine[Any, Any, R]]:
-    """Return an async method that calls `method` in a thread."""
 
     async def call(ctx: AsyncContext[Any], /, *args: P.args, **options: P.kwargs) -> R:
-        return await in_thread(partial(method, ctx._blocking, *args, **options), RUNS)  # noqa: SLF001 - the two are one context, in two forms
+        return await in_thread(partial(method, ctx._blocking, *args, **options), RUNS)  # noqa: SLF001 - both are one context
 
     return update_wrapper(call, method)
 
 
 class AsyncContext(BlockContext[T_co]):
-    """One attempt of one step of one task, which this worker has locked, for a block on an event loop.
+    """One attempt at a task's step, which this worker has locked, for a block on an event loop.
 
     It has the members of ExecutionContext with the same parameters. Await `save`, `extend_lock`, `create`,
-    `wait_until`, `wait_for`, `go_to`, `end_task` and `checkpoint`, which run in a thread. If the block is cancelled
-    while a request is on its way, that takes effect once the request has ended.
+    `wait_until`, `wait_for`, `go_to`, `end_task` and `checkpoint`, which run in a thread. If you cancel the block
+    during a request, that takes effect once the request has ended.
     """
 
     def __init__(self, ctx: ExecutionContext[T_co]) -> None:
-        super().__init__(ctx._journal, ctx._lock_for)  # noqa: SLF001 - the two are one context, in two forms
+        super().__init__(ctx._journal, ctx._lock_for)  # noqa: SLF001 - as above
         self._blocking = ctx
 
     @property
     def group(self) -> AsyncGroupOfRun:
-        """The group of the task, with its `name` and the data that its tasks share: `await ctx.group.data()`.
-
-        Raises an AttributeError for a task without a group.
-        """
+        """The task's group, with its `name` and its data: `await ctx.group.data()`. AttributeError if it has none."""
         return AsyncGroupOfRun(self._blocking.group)
 
     async def checkpoint(self, name: str, function: Callable[[], Awaitable[R]]) -> R:
-        """Await a function whose effect must not be repeated, and return its result. No later attempt calls it again.
+        """Await a function and return its result. No later attempt calls it again.
 
-        Like `ExecutionContext.checkpoint`. A cancelled call has stored nothing, so a later attempt calls it again.
+        Like `ExecutionContext.checkpoint`. A cancelled call stores nothing, so a later attempt calls it again.
         """
         blocking, begun = self._blocking, list[str | None]()
 
         def begin() -> str | None:
-            begun.append(blocking._begin_part(name))  # noqa: SLF001 - as in the constructor
+            begun.append(blocking._begin_part(name))  # noqa: SLF001 - as above
             return begun[0]
 
         try:
             found = await in_thread(begin, RUNS)
             if found is None:
                 result: object = function()
-                if isinstance(result, Awaitable):  # otherwise it is done anyway, and must not be repeated
+                if isinstance(result, Awaitable):  # otherwise it is done already
                     result = await result
                 found = await in_thread(partial(blocking._store_part, name, result), RUNS)  # noqa: SLF001 - as above
         finally:
-            if begun == [None]:  # also if a timeout in the block has cancelled this before it knew
+            if begun == [None]:  # also if this was cancelled before `found` was assigned
                 blocking._end_part(name)  # noqa: SLF001 - as above
         stored: R = json.loads(found)
         return stored
@@ -113,16 +109,15 @@ class AsyncContext(BlockContext[T_co]):
     end_task = _in_thread(ExecutionContext.end_task)
 
     def transaction(self, *, succeed: bool = False) -> AbstractAsyncContextManager[TransactWrite]:
-        """Return an async context manager with a PynamoDB TransactWrite, applied only while this run holds the task.
+        """Return an async context manager for a PynamoDB TransactWrite that applies only while this run holds the task.
 
-        Like `ExecutionContext.transaction`, for `async with`: the block collects actions, which are sent at its end,
-        unless it raises.
+        Like `ExecutionContext.transaction`. The actions are sent when the block ends, unless it raises.
         """
         return _AsyncTransaction(self._blocking.transaction(succeed=succeed))
 
 
 class _AsyncTransaction(AbstractAsyncContextManager["TransactWrite", None]):
-    """A transaction that is open at once: with `succeed`, one that is never entered must not count as a success."""
+    """A transaction that is open at once, because with `succeed` it must be entered to count as a success."""
 
     def __init__(self, writes: Any) -> None:
         self._writes = writes  # a TransactWrite, whose __enter__ and __exit__ are untyped
@@ -134,7 +129,7 @@ class _AsyncTransaction(AbstractAsyncContextManager["TransactWrite", None]):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Commit in a thread. If the block raised, send nothing."""
+        """Commit in a thread, unless the block raised."""
         leave = partial(self._writes.__exit__, kind, error, trace)
         if error is None:
             await in_thread(leave, RUNS)
@@ -143,17 +138,16 @@ class _AsyncTransaction(AbstractAsyncContextManager["TransactWrite", None]):
 
 
 class AsyncGroupOfRun:
-    """The group of a task that runs on an event loop, and the data that its tasks share."""
+    """A task's group on an event loop, and its shared data."""
 
     def __init__(self, group: GroupOfRun) -> None:
         self._group = group
         self.name = group.name
-        """The name of the group."""
 
     async def data(self) -> dict[str, Any]:
-        """Return a dictionary that the group's tasks share. Changes in it are saved with the success.
+        """Return a dictionary that the group's tasks share. The success saves changes in it.
 
-        The first call reads it with one request. Later calls return the same object. At most 350,000 bytes of JSON.
+        The first call sends a request, and later ones return the same object. At most 350,000 bytes of JSON.
         """
         return await in_thread(lambda: self._group.data, RUNS)
 
@@ -163,13 +157,13 @@ class AsyncGroupOfRun:
 
 
 async def call(function: Callable[[AsyncContext[T]], Awaitable[R]], ctx: AsyncContext[T]) -> R:
-    """Call a function and await its result. Raise a TypeError if it cannot be awaited, or is not done after that."""
+    """Call a function and await its result. Raise a TypeError if it is not done after that."""
     result: object = function(ctx)
     if not isinstance(result, Awaitable):
         check_done(result)  # raises for a generator
         raise TypeError(
-            f"the function returned {shown(result)}, which cannot be awaited: write async def, or call run() or "
-            "run_all() with a function that is not async"
+            f"the function returned {shown(result)}, which cannot be awaited: write async def, or use run() or "
+            "run_all()"
         )
     awaited: R = await result
     check_done(awaited)
@@ -177,6 +171,6 @@ async def call(function: Callable[[AsyncContext[T]], Awaitable[R]], ctx: AsyncCo
 
 
 async def call_for_result(function: Callable[[AsyncContext[T]], Awaitable[R]], ctx: AsyncContext[T]) -> R:
-    """Call a function, store its result with the success, and return the result that a repeated call gets."""
+    """Call a function, and store its result with the success."""
     expect_result(ctx)
     return result_of(ctx, await call(function, ctx))

@@ -1,6 +1,6 @@
-"""Makes the async methods that begin with `a` from those without it. A call imports asyncio.
+"""Makes async methods, named with an `a` in front, from blocking ones. A call imports asyncio.
 
-Methods that read lazily, page by page, become async iterators, which read ahead in a thread.
+Methods that read page by page become async iterators that read ahead in a thread.
 """
 
 from __future__ import annotations
@@ -17,17 +17,14 @@ R = TypeVar("R")
 S = TypeVar("S")
 F = TypeVar("F", bound=Callable[..., object])
 
-_MOST = 100
-"""Items to read ahead: as many rows as one request reads."""
-
-_MOST_DATA = 4 * 1024 * 1024
-"""Bytes of off-row data to read ahead. A single task may have more."""
+_MOST = 100  # items to read ahead: as many rows as one request reads
+_MOST_DATA = 4 * 1024 * 1024  # bytes of off-row data to read ahead, or one task
 
 
 def awaited(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], Coroutine[Any, Any, R]]:
     """Return an async method that calls `method`, or its override, in a thread.
 
-    Write `areopen = awaited(reopen)` in the body of the class.
+    Write `areopen = awaited(reopen)` in the class.
     """
     name = method.__name__
 
@@ -35,15 +32,15 @@ def awaited(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P
         bound: Callable[P, R] = getattr(instance, name)
         return await in_thread(partial(bound, *args, **kwargs))
 
-    return _named(call, method)
+    return _name_after(call, method)
 
 
 def async_version_of(
     method: Callable[Concatenate[Any, P], object],
 ) -> Callable[[Callable[Concatenate[S, ...], R]], Callable[Concatenate[S, P], Coroutine[Any, Any, R]]]:
-    """Return a decorator for a function that calls `method`, a class method. It becomes async with its parameters.
+    """Return a decorator that makes a function async, with the parameters of `method`, a class method.
 
-    `awaited` is shorter, but type checkers would lose the meaning of `Self`.
+    With `awaited`, type checkers would lose the meaning of `Self`.
     """
 
     def decorate(blocking: Callable[Concatenate[S, ...], R]) -> Callable[Concatenate[S, P], Coroutine[Any, Any, R]]:
@@ -58,18 +55,18 @@ def async_version_of(
 
 
 def ahead(method: Callable[Concatenate[S, P], Iterator[R]]) -> Callable[Concatenate[S, P], AsyncIterator[R]]:
-    """Return a method for `async for`, made of one that returns an iterator. It reads about 100 items at a time."""
+    """Return a method for `async for` from one that returns an iterator. It reads about 100 items at a time."""
     name = method.__name__
 
     def call(instance: S, /, *args: P.args, **kwargs: P.kwargs) -> AsyncIterator[R]:
         bound: Callable[P, Iterator[R]] = getattr(instance, name)
-        return ReadAhead(bound(*args, **kwargs))
+        return _ReadAhead(bound(*args, **kwargs))
 
-    return _named(call, method)
+    return _name_after(call, method)
 
 
-def _named(call: F, method: Callable[..., Any]) -> F:
-    """Give an async method its own name, by which pickle finds it, and the signature of its original."""
+def _name_after(call: F, method: Callable[..., Any]) -> F:
+    """Give an async method its own name, by which pickle finds it, and the original's signature."""
     update_wrapper(call, method)
     parts = method.__qualname__.rpartition(".")
     call.__name__ = f"a{method.__name__}"
@@ -78,14 +75,14 @@ def _named(call: F, method: Callable[..., Any]) -> F:
 
 
 async def in_thread(function: Callable[[], R]) -> R:
-    """Call a function in a thread of the pool."""
+    """Call a function in a pool's thread."""
     from pynamodb_tracker.aio import pool  # noqa: PLC0415 - few programs have an event loop
 
     return await pool.in_thread(function)
 
 
-class ReadAhead(AsyncIterator[R]):
-    """An async iterator over an iterator that sends requests. Leaving it early is fine."""
+class _ReadAhead(AsyncIterator[R]):
+    """An async iterator over an iterator that sends requests. You may leave it early."""
 
     def __init__(self, items: Iterator[R]) -> None:
         self._items = items
@@ -93,16 +90,15 @@ class ReadAhead(AsyncIterator[R]):
         self._error: Exception | None = None  # raised after the items that were read before
 
     async def __anext__(self) -> R:
-        """Return the next item."""
         if not self._read:
             if self._error is None:
-                await in_thread(self._read_on)
+                await in_thread(self._read_some)
             if not self._read:
                 error, self._error = self._error, None
                 raise error or StopAsyncIteration
         return self._read.popleft()
 
-    def _read_on(self) -> None:
+    def _read_some(self) -> None:
         data = 0
         try:
             for item in self._items:
@@ -111,5 +107,5 @@ class ReadAhead(AsyncIterator[R]):
                     data += len(item._row_state.data_text or "")
                 if len(self._read) >= _MOST or data >= _MOST_DATA:
                     return
-        except Exception as error:  # noqa: BLE001 - raised when the items before it are consumed
+        except Exception as error:  # noqa: BLE001 - raised later
             self._error = error

@@ -1,7 +1,7 @@
-"""The event loop that a process keeps for async functions that threads call, such as those of handlers and workers.
+"""A process's event loop for async functions that threads call, as handlers and workers do.
 
-It has its own thread from the first call until the process ends, so later calls can reuse, for example, the session of
-an HTTP client. Any thread may call, even one with another running loop, which stands still until the function ends.
+It lasts until the process ends, so later calls can reuse an HTTP session, for example. Any thread may call, even one
+with a running loop, which blocks until the function ends.
 """
 
 from __future__ import annotations
@@ -20,16 +20,14 @@ from pynamodb_tracker.execution.context import ExecutionContext
 
 R = TypeVar("R")
 
-_LONGEST_CLOSE = 1.0
-"""Seconds that the end of the process waits for cancelled tasks of the loop."""
+_LONGEST_CLOSE = 1.0  # seconds to wait for cancelled tasks when the process ends
 
 
 class LoopThread:
-    """A thread, and the event loop that runs in it."""
+    """An event loop and its thread."""
 
     def __init__(self) -> None:
-        self.process = os.getpid()
-        """A forked process has no threads of its parent."""
+        self.process = os.getpid()  # a forked process lacks the thread
         self._loop = asyncio.new_event_loop()
         self._ends = False
         self._thread = threading.Thread(target=self._run, name="pynamodb_tracker event loop", daemon=True)
@@ -39,13 +37,13 @@ class LoopThread:
     def call(self, work: Callable[[], Coroutine[Any, Any, R]]) -> R:
         """Run a coroutine function with this thread's context variables, and return its result.
 
-        If this thread is interrupted, as by Ctrl-C, cancel the function, and raise the interrupt once it has ended.
-        Raise a RuntimeError if this is called on the loop itself.
+        An interrupt, such as Ctrl-C, cancels the function, and is raised once that has ended. Raise a RuntimeError on
+        the loop itself.
         """
         if threading.current_thread() is self._thread:
             raise RuntimeError(
-                "an async function that a handler or a worker runs has called another one that waits for the same "
-                "event loop: call it in a thread, await asyncio.to_thread(handler, event, context)"
+                "an async function called a handler or a worker, which waits for the same event loop: call it in a "
+                "thread, await asyncio.to_thread(handler, event, context)"
             )
         call = _Call(work)
         try:
@@ -58,45 +56,42 @@ class LoopThread:
         return call.result()
 
     def close(self) -> None:
-        """Cancel the remaining tasks of the loop, and end it. Do nothing in a forked process."""
+        """Cancel the remaining tasks and end the loop. Do nothing in a forked process."""
         atexit.unregister(self.close)
         if self.process != os.getpid():
             return
         self._ends = True
-        with suppress(RuntimeError):  # the loop is closed already
+        with suppress(RuntimeError):  # it is closed
             self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_LONGEST_CLOSE)
 
     def _run(self) -> None:
         with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
             while not self._ends:
-                with suppress(KeyboardInterrupt, SystemExit):  # of a task that a function has left behind
+                with suppress(KeyboardInterrupt, SystemExit):  # from a task that a function left behind
                     runner.get_loop().run_forever()
 
 
 class _Call(Generic[R]):
-    """A call of an async function by a thread that waits for its end."""
+    """An async function's call. The calling thread waits for its end."""
 
     def __init__(self, work: Callable[[], Coroutine[Any, Any, R]]) -> None:
         self.ended = threading.Event()
         self._work = work
         self._task: asyncio.Task[R | None] | None = None
-        self._leaving: BaseException | None = None
-        """KeyboardInterrupt or SystemExit of the function. A task that raises one would end the loop."""
+        self._leaving: BaseException | None = None  # an error that would end the loop if its task raised it
 
     def start(self) -> None:
-        """Start the function. Call this on the loop."""
-        self._task = asyncio.get_running_loop().create_task(self._kept())
+        self._task = asyncio.get_running_loop().create_task(self._keep_exits())
         self._task.add_done_callback(lambda _: self.ended.set())
 
     def cancel(self) -> None:
-        """Cancel the function. Call this on the loop."""
-        if self._task is None:  # the interrupt came before the function was to start
+        if self._task is None:  # the interrupt came before the start
             self.ended.set()
         else:
             self._task.cancel()
 
-    async def _kept(self) -> R | None:
+    async def _keep_exits(self) -> R | None:
         try:
             return await self._work()
         except (KeyboardInterrupt, SystemExit) as error:
@@ -104,19 +99,17 @@ class _Call(Generic[R]):
             return None
 
     def result(self) -> R:
-        """Return the function's result, or raise its error."""
         if self._leaving is not None:
             raise self._leaving
         return cast("asyncio.Task[R]", self._task).result()
 
 
-_loops: dict[int, LoopThread] = {}
-"""By process, because a forked process needs its own."""
+_loops: dict[int, LoopThread] = {}  # by process
 
 
 def loop_thread() -> LoopThread:
     """Return the loop of this process."""
-    if (found := _loops.get(os.getpid())) is None:  # without a lock, which another thread might hold during a fork
+    if (found := _loops.get(os.getpid())) is None:  # without a lock, because a thread might hold it during a fork
         made = LoopThread()
         if (found := _loops.setdefault(os.getpid(), made)) is not made:
             made.close()
@@ -124,10 +117,7 @@ def loop_thread() -> LoopThread:
 
 
 def awaited(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that awaits an async one on the event loop of this process, and returns its result.
-
-    It takes an ExecutionContext, and perhaps more arguments. The async function gets an AsyncContext instead.
-    """
+    """Return a blocking function that runs an async one, with an AsyncContext, on this process's event loop."""
 
     def wait_for(ctx: ExecutionContext[Any], *arguments: object) -> Any:
         read_off_row(ctx.task)
@@ -138,7 +128,7 @@ def awaited(function: Callable[..., Any]) -> Callable[..., Any]:
             try:
                 await hold_on_loop(ctx)
             except Exception as error:
-                ctx._journal.unstarted = error  # noqa: SLF001 - no name for it among what users see
+                ctx._journal.unstarted = error  # noqa: SLF001 - hidden from users
                 raise
             return await call(lambda given: function(given, *arguments), async_ctx)
 

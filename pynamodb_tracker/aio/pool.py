@@ -1,4 +1,4 @@
-"""The threads that send the requests of event loops, and the wait for a request, which no cancellation ends."""
+"""Sends the requests of event loops in threads. No cancellation ends the wait for a request."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from pynamodb_tracker.model.failure import add_note
 R = TypeVar("R")
 
 THREADS, RUN_THREADS, HEARTBEAT_THREADS = 12, 25, 25
-"""At 8 ms per request and 3 ms of Python per run, a core keeps a handful busy. The rest are for slow responses.
+"""At 8 ms per request and 3 ms of Python per run, a core keeps a handful busy. The others wait for slow responses.
 
-`arun_all` runs 25 tasks at a time by default. One request may carry all their ends, and if it hangs, so do they.
+`arun_all` runs 25 tasks at a time, and all their ends may hang in one request.
 """
 
 _this_thread = threading.local()
@@ -36,20 +36,20 @@ class Pool:
         in_forked_process(self._renew)
 
     def submit(self, function: Callable[[], R], stop: threading.Event | None = None) -> Future[R]:
-        """Call a function in a thread, in a copy of this context, or at once if this is a thread of a pool.
+        """Call a function in a thread, in a copy of this context. Call it at once if this is a pool's thread.
 
-        Once `stop` is set, the function retries no requests.
+        Once `stop` is set, it retries no requests.
         """
         if stop is not None:
             function = partial(_call_until, stop, function)
-        if getattr(_this_thread, "is_of_pool", False):  # it waits, as in a retry_delay that calls asyncio.run
-            return _called_here(function)
+        if getattr(_this_thread, "is_of_pool", False):  # as in a retry_delay that calls asyncio.run
+            return _call_here(function)
         try:
             return self._executor.submit(copy_context().run, function)
         except RuntimeError as error:
             if "shutdown" not in str(error):
                 raise
-        return _called_here(function)  # the main thread has ended: pools take no more calls, but runs still end
+        return _call_here(function)  # the main thread has ended, so pools refuse calls, but runs still end
 
     def _renew(self) -> None:
         self._executor = self._new()
@@ -64,7 +64,7 @@ def _call_until(stop: threading.Event, function: Callable[[], R]) -> R:
         return function()
 
 
-def _called_here(function: Callable[[], R]) -> Future[R]:
+def _call_here(function: Callable[[], R]) -> Future[R]:
     future: Future[R] = Future()
     try:
         future.set_result(function())
@@ -73,20 +73,18 @@ def _called_here(function: Callable[[], R]) -> Future[R]:
     return future
 
 
-REQUESTS = Pool(THREADS, "pynamodb_tracker requests")
-"""For claims, and for requests outside of runs."""
+REQUESTS = Pool(THREADS, "pynamodb_tracker requests")  # for claims, and outside of runs
 
 # Runs and heartbeats have their own threads, so that hanging claims and reads do not let locks expire.
 RUNS = Pool(RUN_THREADS, "pynamodb_tracker runs")
-"""For requests of a run while it holds its task."""
 HEARTBEATS = Pool(HEARTBEAT_THREADS, "pynamodb_tracker heartbeats")
 
 
 async def in_thread(function: Callable[[], R], pool: Pool = REQUESTS) -> R:
     """Call a function in a thread and return its result. A request that has begun is never abandoned.
 
-    If this task is cancelled, the function retries no requests and changes no more tasks, and CancelledError is raised
-    once it has ended. If no thread has begun the function, CancelledError is raised at once.
+    After a cancellation, the function retries no requests and changes no more tasks, and CancelledError is raised once
+    it has ended, or at once if it has not begun.
     """
     stop = threading.Event()
     begun = pool.submit(function, stop)
@@ -101,25 +99,22 @@ async def in_thread(function: Callable[[], R], pool: Pool = REQUESTS) -> R:
     error = None if begun.cancelled() else begun.exception()
     if error is not None and not isinstance(error, NotSentError):
         add_note(cancellation, f"pynamodb_tracker: a request that was on its way ended with {error!r}")
-        raise cancellation from error  # whose notes may say that the task stays locked
+        raise cancellation from error  # its notes may say that the task stays locked
     raise cancellation
 
 
 async def wait_for_end(function: Callable[[], R]) -> tuple[Future[R], asyncio.CancelledError | None]:
-    """Record the end of a run in a thread. Return the call, and a CancelledError that came in the meantime.
-
-    After a cancellation, wait for the request that is on its way, and retry none.
-    """
+    """Record a run's end in a thread. Return the call, and a CancelledError, after which it retries no requests."""
     stop = threading.Event()
     begun = RUNS.submit(function, stop)
-    return begun, await wait_for_call(begun, stop.set)  # which returns None: the call cannot be withdrawn
+    return begun, await wait_for_call(begun, stop.set)  # `set` returns None: the call cannot be withdrawn
 
 
 async def wait_for_call(
     begun: Future[Any], withdraw: Callable[[], bool | None] | None = None
 ) -> asyncio.CancelledError | None:
-    """Wait for a call in a thread, as `wait_for_future` does. A coroutine that is closed blocks until it ends."""
-    # Not `wrap_future`, which never ends by a StopIteration.
+    """Wait for a call in a thread, as `wait_for_future` does. A closed coroutine blocks until it ends."""
+    # `wrap_future` would not pass on a StopIteration.
     loop = asyncio.get_running_loop()
     end: asyncio.Future[None] = loop.create_future()
 
@@ -130,7 +125,7 @@ async def wait_for_call(
     begun.add_done_callback(note)
     try:
         return await wait_for_future(end, withdraw=withdraw)
-    except GeneratorExit:  # it cannot await, and the call must not outlive the code that notes its outcome
+    except GeneratorExit:  # a closed coroutine cannot await, and the call must not outlive it
         if withdraw is None or not withdraw():
             wait((begun,))
         raise
@@ -141,7 +136,7 @@ async def wait_for_future(
 ) -> asyncio.CancelledError | None:
     """Wait until a future is done, or that many seconds. Return the first CancelledError that came in the meantime.
 
-    `withdraw` is called then. If it returns True, stop waiting. Otherwise, wait even through more cancellations.
+    Then call `withdraw`. If that returns True, stop waiting. Otherwise, wait through more cancellations.
     """
     try:
         await asyncio.wait((future,), timeout=within)
@@ -152,13 +147,13 @@ async def wait_for_future(
         end = None if within is None else loop.time() + within
         with shielded():
             while not future.done() and (end is None or loop.time() < end):
-                with suppress(asyncio.CancelledError):  # the first one is raised once the request has ended
+                with suppress(asyncio.CancelledError):  # the caller raises the first one
                     await asyncio.wait((future,), timeout=None if end is None else end - loop.time())
         return cancellation
     return None
 
 
 def shielded() -> AbstractContextManager[object]:
-    """Keep an anyio scope from cancelling this task again at each turn of the loop."""
-    anyio = sys.modules.get("anyio")  # if it was not imported, it cancels nothing
+    """Keep an anyio scope from cancelling this task again and again."""
+    anyio = sys.modules.get("anyio")
     return nullcontext() if anyio is None else anyio.CancelScope(shield=True)

@@ -1,4 +1,4 @@
-"""One run on an event loop. Threads send its requests, and its block, heartbeat and hooks stay on the loop."""
+"""One run on an event loop. Threads send its requests, but its block, heartbeat and hooks stay on the loop."""
 
 from __future__ import annotations
 
@@ -28,34 +28,32 @@ T = TypeVar("T", bound=TaskRow)
 
 
 class AsyncRun(AbstractAsyncContextManager[AsyncContext[T], bool | None], Generic[T]):
-    """The async context manager that `astart` returns. It can be entered once.
+    """The async context manager that `astart` returns. You can enter it once.
 
     How a cancellation is recorded depends on where it comes from and when:
 
         claim ---------------- block ------------------ end --------
-        awaited, then          this task is cancelled:  awaited, as it
-        released; then         released                 was to be; then
+        awaited and            this task is cancelled:  awaited, as it
+        released, and then     released                 was to be, then
         CancelledError         raised inside: failure   CancelledError
     """
 
     def __init__(self, run: Run[T], *, heartbeat: bool) -> None:
         self.run = run
         self._has_heartbeat = heartbeat
-        self._heartbeat: AsyncHeartbeat[T] | None = None
+        self._heartbeat: _AsyncHeartbeat[T] | None = None
         self.asyncio_task: asyncio.Task[object] | None = None
-        self._cancelled_before = 0
-        """How often the asyncio task was asked to cancel before the block."""
+        self._cancelled_before = 0  # how often the asyncio task was cancelled before the block
 
-    if not TYPE_CHECKING:  # type checkers know that there are no other attributes
+    if not TYPE_CHECKING:  # type checkers know the attributes
 
         def __getattr__(self, name: str) -> NoReturn:
-            """Raise an AttributeError that says how to use the context, if a member of it was meant."""
+            """Raise an AttributeError that says how to use the context."""
             if name.startswith("_") or not hasattr(AsyncContext, name):
                 raise AttributeError(f"a run has no attribute {name!r}")
             start = self.run.call_of("astart")
             raise AttributeError(
-                f"{start} is used in an async with statement: write `async with {start} as ctx:`, and in its block "
-                f"ctx.{name}"
+                f"{start} is for async with: write `async with {start} as ctx:`, and ctx.{name} in its block"
             )
 
         def __enter__(self) -> NoReturn:
@@ -67,7 +65,7 @@ class AsyncRun(AbstractAsyncContextManager[AsyncContext[T], bool | None], Generi
         __exit__ = __enter__
 
     async def __aenter__(self) -> AsyncContext[T]:
-        """Claim the task. An error says why it was refused."""
+        """Claim the task."""
         run = self.run
         if run.journal is not None:
             raise RuntimeError(f"this run of {run.task_id!r} was entered before: call astart() for each run")
@@ -81,7 +79,7 @@ class AsyncRun(AbstractAsyncContextManager[AsyncContext[T], bool | None], Generi
             run.begin_block()
             if self._has_heartbeat:
                 journal = ctx._journal  # noqa: SLF001 - hidden from users
-                self._heartbeat = AsyncHeartbeat(journal, run.lock_for, partial(_task_of, weakref.ref(self)))
+                self._heartbeat = _AsyncHeartbeat(journal, run.lock_for, partial(_task_of, weakref.ref(self)))
         except BaseException as error:
             await self._abandon(error)
             raise
@@ -93,11 +91,11 @@ class AsyncRun(AbstractAsyncContextManager[AsyncContext[T], bool | None], Generi
         return ctx
 
     async def _abandon(self, error: BaseException) -> None:
-        """Release the task if it was claimed, because the block never starts."""
+        """Release the task if it was claimed, because its block never starts."""
         try:
             if self.run.journal is None:  # nothing has to be sent
                 return
-            if issubclass(type(error), GeneratorExit):  # as in `_end`
+            if issubclass(type(error), GeneratorExit):  # a closed coroutine cannot await, nor does it need a loop
                 self.run.undo_claim(error)
                 return
             begun, cancellation = await wait_for_end(partial(self.run.undo_claim, error))
@@ -123,15 +121,15 @@ class AsyncRun(AbstractAsyncContextManager[AsyncContext[T], bool | None], Generi
             self.run.leave(left)
 
     async def _end(self, error: BaseException | None) -> bool:
-        """Send the requests of the end, then raise a CancelledError that came in the meantime."""
+        """Send the end's requests, then raise a CancelledError that came in the meantime."""
         run = self.run
-        if issubclass(type(error), GeneratorExit):  # a coroutine that is closed cannot await, nor need it have a loop
+        if issubclass(type(error), GeneratorExit):
             return self._end_at_once(error)
         earlier = self._cancelled_before if asyncio.current_task() is self.asyncio_task else 0
         run.is_cancelled = error is not None and is_cancellation(error, earlier=earlier)
         try:
             cancellation = None if self._heartbeat is None else await self._heartbeat.end()
-        except GeneratorExit:  # the coroutine is closed now: in 3.11 even by aclose(), if that is cancelled at once
+        except GeneratorExit:  # the coroutine is closed: in 3.11 even by aclose(), if that is cancelled at once
             self._end_at_once(error)
             raise
         begun, late = await wait_for_end(partial(run.end, error))
@@ -148,7 +146,7 @@ class AsyncRun(AbstractAsyncContextManager[AsyncContext[T], bool | None], Generi
         raise cancellation
 
     def _end_at_once(self, error: BaseException | None) -> bool:
-        """Send the requests of the end, and block the loop for that time."""
+        """Send the end's requests, which blocks the loop."""
         if self._heartbeat is not None:
             self._heartbeat.stop()
         with ending_by(clock.now() + CLOSE_WITHIN):
@@ -156,21 +154,20 @@ class AsyncRun(AbstractAsyncContextManager[AsyncContext[T], bool | None], Generi
 
 
 def _task_of(run: weakref.ref[AsyncRun[T]]) -> asyncio.Task[object] | None:
-    """Return the task of a run; None once the run is dropped."""
     found = run()
     return None if found is None else found.asyncio_task
 
 
-class AsyncHeartbeat(Generic[T]):
-    """The asyncio task that extends the lock of one run until `end`, or until the lock is lost.
+class _AsyncHeartbeat(Generic[T]):
+    """The asyncio task that extends a run's lock until `end`, or until the lock is lost.
 
-    A cancellation from elsewhere does not stop it. A hanging loop sends no beats, so other workers take over its tasks.
+    A cancellation from elsewhere does not stop it. While the loop hangs, it sends no beats, so other workers take over.
     """
 
     def __init__(
         self, journal: Journal[T], lock_for: timedelta, owner: Callable[[], asyncio.Task[object] | None]
     ) -> None:
-        """Start the task. `owner` returns the task of the run, or None once that is dropped and nothing ends it."""
+        """`owner` returns the run's task, or None once that is dropped."""
         self._beats = Beats(journal, lock_for)
         with sharing_requests(None):  # do not wait for writes of others
             self._task = asyncio.create_task(
@@ -178,12 +175,11 @@ class AsyncHeartbeat(Generic[T]):
             )
 
     async def end(self) -> asyncio.CancelledError | None:
-        """Send no more beats, and wait a moment for one on its way. Return a CancelledError that came then."""
+        """Stop, and wait a moment for a beat on its way. Return a CancelledError that came then."""
         self.stop()
         return await wait_for_future(self._task, within=MOMENT)
 
     def stop(self) -> None:
-        """Send no more beats."""
         self._beats.stopped.set()
         if not self._task.get_loop().is_closed():
             self._task.cancel()
@@ -198,7 +194,7 @@ async def _beat(beats: Beats[T], owner: Callable[[], asyncio.Task[object] | None
                 return
             pause = beats.until_due() or await in_thread(beats.beat, HEARTBEATS) or beats.until_due()
         except asyncio.CancelledError:
-            # Programs that end cancel all tasks, and the block may take long to clean up: it still needs its lock.
+            # A program cancels all tasks when it ends. The block may take long to clean up, and still needs its lock.
             task = owner()
             if task is None or task.done() or not beats.are_needed:
                 raise

@@ -34,7 +34,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Import a rarely used handler on first access, so that other functions do not pay for it at their cold start."""
+    """Import a rarely used handler on first access, because that would delay every cold start."""
     modules = {"event_publisher": "publisher", "handles_signal": "signals"}
     if name in modules:
         return getattr(import_module(f"{__name__}.{modules[name]}"), name)

@@ -1,4 +1,4 @@
-"""Runs the records of an event, and builds the response to its caller."""
+"""Runs an event's records, and builds the response."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 from pynamodb.exceptions import PynamoDBException
 
@@ -30,43 +30,42 @@ from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.work.threads import in_threads
 
 T = TypeVar("T", bound=TaskRow)
-A = TypeVar("A", bound="_Attempt")
 
 MustMatch = str | Sequence[str] | Callable[[Any], object]
-"""Values by which payloads for the same task are compared: paths, or a function of the payload."""
+"""What a task's payloads must have in common: paths, or a function that gets the payload."""
 
-_CREATED_AT_ONCE = 25
-"""The limit of one request."""
-
-_TOO_LATE = timedelta(seconds=1)
-"""With less time left, no record is started: it would only use up an attempt."""
+_CREATED_AT_ONCE = 25  # the limit of one request
+_TOO_LATE = timedelta(seconds=1)  # with less time left, a record would only use up an attempt
 
 
-class _Attempt(Protocol):
-    """The result of running a record."""
+@dataclass(frozen=True, slots=True)
+class SentSignal:
+    """A signal's result, with the members that an InvocationAttempt has."""
+
+    result: Invocation[Any]
+    is_only_here = False
+
+    @property
+    def reason(self) -> Reason | None:
+        """Why the signal is not a success."""
+        return None if self.result.status == "succeeded" else cast("Reason", self.result.status)
 
     @property
     def cause(self) -> BaseException | None:
         """Why the record must be redelivered, if it must."""
-
-    @property
-    def reason(self) -> Reason | None:
-        """Why it did not succeed, which decides the reply. None for a success."""
-
-    @property
-    def result(self) -> Invocation[Any]: ...
+        return self.result.error
 
     @property
     def is_broken(self) -> bool:
-        """Whether the table or the next queue could not be used."""
-
-    @property
-    def is_only_here(self) -> bool:
-        """Whether the step is paused, and no worker or schedule will find the task afterwards."""
+        """Whether the table or the queue could not be used."""
+        return self.result.status == "unavailable"
 
 
-class _Runner(Protocol[A]):
-    """A handler's part of a delivery. `run` raises UnreadableEventError for a record that it cannot read."""
+Attempt = InvocationAttempt | SentSignal
+
+
+class _Runner(Protocol):
+    """A handler's part in a delivery, as a RecordRunner has it."""
 
     @property
     def replies(self) -> Replies: ...
@@ -75,16 +74,15 @@ class _Runner(Protocol[A]):
     def threads(self) -> int: ...
 
     @property
-    def creates_first(self) -> bool:
-        """Whether a batch's missing tasks are created before its first record runs."""
+    def creates_first(self) -> bool: ...
 
     def create_missing(self, records: Sequence[Record], trigger: Trigger, invocation: RunningInvocation) -> int: ...
 
     def run(
         self, record: Record, trigger: Trigger, invocation: RunningInvocation, batcher: WriteBatcher | None
-    ) -> A: ...
+    ) -> Attempt: ...
 
-    def report(self, log: InvocationLog, attempt: A, record: Record) -> None: ...
+    def report(self, log: InvocationLog, attempt: Any, record: Record) -> None: ...
 
     def value_for(self, result: Invocation[Any]) -> Any: ...
 
@@ -93,7 +91,7 @@ class _Runner(Protocol[A]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordRunner(Generic[T]):
-    """Runs the step for a record: finds its task, calls the function, and chooses the response."""
+    """Runs the step for a record."""
 
     step: BoundStep[T]
     function: Callable[[ExecutionContext[T], Any], Any]
@@ -109,10 +107,7 @@ class RecordRunner(Generic[T]):
     creates_first: bool
 
     def create_missing(self, records: Sequence[Record], trigger: Trigger, invocation: RunningInvocation) -> int:
-        """Create the missing tasks of these records, pending, in shared requests.
-
-        Errors are not reported here: each record runs afterwards, or is redelivered.
-        """
+        """Create the missing tasks of these records, pending, without raising errors. Return how many it created."""
         if not self.create_if_missing:
             return 0
         from pynamodb_tracker.work.bulk import in_threads_together  # noqa: PLC0415 - few cold starts need it
@@ -136,12 +131,12 @@ class RecordRunner(Generic[T]):
     def run(
         self, record: Record, trigger: Trigger, invocation: RunningInvocation, batcher: WriteBatcher | None
     ) -> InvocationAttempt:
-        """Run the step for the task of a record. Raise UnreadableEventError if the record cannot be read."""
+        """Run the step for a record's task."""
         attempt, payload = self._attempt(record, trigger, invocation, batcher)
         try:
             if (pause := self.step._definition.pause(lives_long=False)) is None:
                 is_for_caller = self.respond is None and trigger in (triggers.DIRECT, triggers.HTTP)
-                attempt.run_function(self._checked if is_for_caller else self.function, payload)
+                attempt.run_function(self._call_for_json if is_for_caller else self.function, payload)
                 if isinstance(attempt.error, ConcurrencyLimitReachedError):
                     attempt.hold_back(None)
             else:
@@ -169,17 +164,16 @@ class RecordRunner(Generic[T]):
         )
         return attempt, payload
 
-    def _checked(self, ctx: ExecutionContext[T], payload: Any) -> Any:
-        """Call the function, and fail its run if JSON cannot express the result."""
+    def _call_for_json(self, ctx: ExecutionContext[T], payload: Any) -> Any:
         result = self.function(ctx, payload)
         try:
             http.text_of(result)
         except ValueError as error:
-            raise ValueError(f"the function returned a value that JSON does not have: {error}") from error
+            raise ValueError(f"JSON cannot express the function's result: {error}") from error
         return result
 
     def report(self, log: InvocationLog, attempt: InvocationAttempt, record: Record) -> None:
-        """Log and count the result of the task."""
+        """Log and count the result."""
         log.attempt_ended(attempt, record)
 
     def _attributes_of(self, payload: Any) -> Mapping[str, Any]:
@@ -189,7 +183,7 @@ class RecordRunner(Generic[T]):
         return attributes
 
     def value_for(self, result: Invocation[T]) -> Any:
-        """Return what `respond` returns, or else the result of a success, or else the state."""
+        """Return what `respond` returns, or else a success's result, or else the state."""
         if self.respond is not None:
             return self.respond(result)
         if result.result is not None:
@@ -206,7 +200,7 @@ class RecordRunner(Generic[T]):
 
 
 def _read_must_match(where: MustMatch, payload: object) -> object:
-    """Return the payload's values to compare. Raise UnreadableEventError if it has none."""
+    """Return the payload's values to compare."""
     if callable(where):
         found = triggers.call_on(payload, "must_match", where)
         if found is None:
@@ -218,41 +212,34 @@ def _read_must_match(where: MustMatch, payload: object) -> object:
     found = {path: triggers.value_at(path, payload) for path in paths}
     try:
         _check_depth(found)
-    except TypeError as error:  # a body that is binary
-        raise UnreadableEventError(
-            f"must_match cannot compare what {shown(paths)} have: {type(error).__name__}"
-        ) from error
+    except TypeError as error:  # a binary body
+        raise UnreadableEventError(f"must_match cannot compare {shown(paths)}: {type(error).__name__}") from error
     return found
 
 
 def _check_depth(value: object) -> None:
-    """Raise UnreadableEventError for a value nested too deep for the stack, and TypeError for one unknown to JSON."""
     try:
         fingerprint(value)
     except ValueError as error:
         raise UnreadableEventError(f"must_match cannot compare it: {error}") from error
 
 
-class Delivery(Generic[A]):
-    """One event that a trigger delivered to a handler."""
+class Delivery:
+    """An event that a trigger delivered to a handler."""
 
-    def __init__(self, runner: _Runner[A], trigger: Trigger, invocation: RunningInvocation, log: InvocationLog) -> None:
+    def __init__(self, runner: _Runner, trigger: Trigger, invocation: RunningInvocation, log: InvocationLog) -> None:
         self._runner = runner
         self._trigger = trigger
         self._invocation = invocation
         self._log = log
         self._batcher = batcher_for(runner.threads)
         self._replies = runner.replies.over(trigger.replies)
-        self._guard = threading.Lock()
-        """Records may run on several threads."""
+        self._guard = threading.Lock()  # records may run on several threads
         self._began = False
-        self._attempts: list[A] = []
-        self._errors: list[BaseException] = []
-        """Why records must be redelivered, in the order in which they failed."""
-        self._undone: list[Record] = []
-        """Records to redeliver."""
-        self._left: list[Record] = []
-        """Records to redeliver because no time was left."""
+        self._attempts: list[Attempt] = []
+        self._errors: list[BaseException] = []  # why records must be redelivered
+        self._undone: list[Record] = []  # to redeliver
+        self._left: list[Record] = []  # to redeliver because no time was left
 
     def process(self, event: object) -> Any:
         """Run the event's tasks, and return the response that the trigger expects."""
@@ -267,7 +254,7 @@ class Delivery(Generic[A]):
             self._run(record)
         if self._trigger is triggers.HTTP and not self._attempts:
             return self._runner.response_to(event, Invocation(status="unreadable", error=self._errors[0]))
-        if self._errors:  # the trigger takes no response about single records
+        if self._errors:
             raise self._errors[0]
         results = [attempt.result for attempt in self._attempts]
         if self._trigger is triggers.HTTP:
@@ -277,45 +264,44 @@ class Delivery(Generic[A]):
 
     def _run_batch(self, records: list[Record]) -> list[dict[str, Any]]:
         self._check_order(records)
-        if self._runner.creates_first and len(records) > 1:  # the claim of a single record creates its task
+        if self._runner.creates_first and len(records) > 1:  # a single record's claim creates its task
             self._create_missing(records)
         in_threads(self._run_in_order, self._lanes(records), self._runner.threads)
         if self._left:
             first, created = self._left[0], self._create_missing(self._left)
-            text = f"no time is left for {len(self._left)} records, from {first.name} on: they will be redelivered"
+            text = f"no time left for {len(self._left)} records from {first.name} on: they will be redelivered"
             if created:
-                text += f". {created} new tasks among them were created, so a schedule can run them sooner"
+                text += f". {created} of their tasks were created, so a schedule can run them sooner"
             self._log.write(logging.WARNING, text, first, outcome="left")
         broken = [each.cause for each in self._attempts if each.is_broken and self._replies.to(each.reason) == "raise"]
         if broken and broken[0] and len(broken) == len(self._attempts):
-            raise broken[0]  # nothing was done, and alarms watch for errors
+            raise broken[0]  # alarms watch for errors
         undone = {id(record) for record in self._undone}
         failures = [{"itemIdentifier": record.identifier or record.name} for record in records if id(record) in undone]
         if failures and self._replies.batch == "raise":
             cause = self._errors[0] if self._errors else None
-            raise TrackerError(f"{len(failures)} of {len(records)} records have to be redelivered") from cause
+            raise TrackerError(f"{len(failures)} of {len(records)} records must be redelivered") from cause
         return failures[:1] if self._trigger.is_stream else failures  # a stream redelivers all later ones, too
 
     def _create_missing(self, records: Sequence[Record]) -> int:
-        """Create missing tasks of unordered records. A schedule could run the later task of ordered ones first."""
+        """Create missing tasks, but not of ordered records: a schedule could run these in the wrong order."""
         unordered = [] if self._trigger.is_stream else [record for record in records if record.group is None]
         return self._runner.create_missing(unordered, self._trigger, self._invocation)
 
     def _check_order(self, records: list[Record]) -> None:
-        """Refuse replies that would acknowledge a FIFO queue's message before its task has ended."""
         if self._trigger.keeps_groups and any(record.group for record in records):
             for name in ("locked", "not_ready", "paused", "limited", "failed", "released", "unavailable"):
                 replies = self._runner.replies if name == "paused" else self._replies  # the default keeps the order
                 if getattr(replies, name) == "ack":
                     raise ValueError(
-                        f'Replies({name}="ack") breaks the order of a FIFO queue: the next message of the group would '
-                        "run although the task of this one is not done. Leave it out, and give the step no "
-                        "retry_delay: then the queue's visibility timeout is the pause between two attempts. Or create "
-                        "the tasks with group=..., which keeps their order, and use a standard queue"
+                        f'Replies({name}="ack") breaks the order of a FIFO queue: the group\'s next message would run '
+                        "before this task is done. Leave it out, and give the step no retry_delay, so that the queue's "
+                        "visibility timeout separates attempts. Or create the tasks with group=..., which keeps their "
+                        "order, and use a standard queue"
                     )
 
     def _lanes(self, records: list[Record]) -> Iterable[list[Record]]:
-        """Return lists of records to run in order: the stream, each message group or partition, or single records."""
+        """Return lists of records to run in order."""
         if self._trigger.is_stream:
             return [records]
         lanes: dict[object, list[Record]] = {}
@@ -324,7 +310,7 @@ class Delivery(Generic[A]):
         return lanes.values()
 
     def _run_in_order(self, lane: list[Record]) -> None:
-        """Run records until one must be redelivered. Then all later ones must be, too."""
+        """Run records until one must be redelivered, with all later ones."""
         for place, record in enumerate(lane):
             if self._began and not self._invocation.has_time_for(_TOO_LATE):
                 with self._guard:
@@ -337,8 +323,7 @@ class Delivery(Generic[A]):
                     self._undone += lane[place:]
                     if not self._trigger.is_stream:
                         for blocked in lane[place + 1 :]:
-                            why = "an earlier one of its group will be redelivered first"
-                            text = f"record {blocked.name} was not started: {why}"
+                            text = f"record {blocked.name} was not started: an earlier one in its group comes first"
                             self._log.write(logging.INFO, text, blocked, outcome="left")
                 return
 
@@ -359,10 +344,10 @@ class Delivery(Generic[A]):
             self._errors.append(error)
         return error is None
 
-    def _error_of(self, attempt: A, record: Record) -> BaseException | None:
+    def _error_of(self, attempt: Attempt, record: Record) -> BaseException | None:
         keeps_order = attempt.reason == "paused" and self._trigger.keeps_groups and record.group is not None
         is_event = self._trigger is not triggers.HTTP  # an HTTP client sends its request again
         is_lost = is_event and attempt.is_only_here and self._runner.replies.paused is None
         if self._replies.to(attempt.reason) == "ack" and not (keeps_order or is_lost):
             return None
-        return attempt.cause or TrackerError(f"it is not known how {attempt} ended")
+        return attempt.cause or TrackerError(f"{attempt} ended in an unknown way")

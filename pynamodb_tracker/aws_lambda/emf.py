@@ -1,4 +1,4 @@
-"""Metrics in CloudWatch's embedded metric format: lines of JSON on stdout, which need no request.
+"""Metrics in CloudWatch's embedded metric format: lines of JSON on stdout, without a request.
 
 https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html
 """
@@ -18,19 +18,18 @@ from pynamodb_tracker.exceptions import TaskAlreadySucceededError, TaskError, Ta
 from pynamodb_tracker.instrumentation import Hook, RunDetails
 
 _NAMESPACE = re.compile(r"(?!AWS/)(?=.{1,255}\Z)[0-9A-Za-z._/#-][0-9A-Za-z._/#: -]*")
-"""https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/cloudwatch_concepts.html; AWS/ is reserved."""
-
+"""https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/cloudwatch_concepts.html reserves AWS/."""
 _MILLISECOND = timedelta(milliseconds=1)
 
 
 class EmfHook(Hook):
-    """Writes metrics about all runs of this process to stdout, where CloudWatch reads them from the log.
+    """Writes metrics about all runs in this process to stdout, where CloudWatch reads them from the log.
 
-    This works in AWS Lambda and for containers whose log goes to CloudWatch. The `metrics` of a handler write the same
-    for its own events, so a process needs only one of the two.
+    Use it in AWS Lambda and in containers that log to CloudWatch. A handler's own `metrics` are the same for its
+    events, so use only one of the two.
 
     Args:
-        namespace: The namespace of the metrics, 1 to 255 characters.
+        namespace: The metrics' namespace, 1 to 255 characters.
 
     Raises:
         ValueError: CloudWatch does not take this namespace.
@@ -41,7 +40,7 @@ class EmfHook(Hook):
     """
 
     def __init__(self, namespace: str = "pynamodb_tracker") -> None:
-        self._namespace = _checked(namespace)
+        self._namespace = _check_namespace(namespace)
 
     def on_start(self, run: RunDetails) -> None:
         """Count an attempt before its block, which may kill the process."""
@@ -55,15 +54,15 @@ class EmfHook(Hook):
 
 
 def namespace_of(metrics: object) -> str | None:
-    """Return the namespace that the option `metrics` of a handler means, or None if metrics are off."""
-    return None if metrics is False else _checked("pynamodb_tracker" if metrics is True else metrics)
+    """Return the namespace for a handler's option `metrics`, or None if that is False."""
+    return None if metrics is False else _check_namespace("pynamodb_tracker" if metrics is True else metrics)
 
 
-def _checked(namespace: object) -> str:
+def _check_namespace(namespace: object) -> str:
     if isinstance(namespace, str) and _NAMESPACE.fullmatch(namespace):
         return namespace
     raise ValueError(
-        "the namespace of metrics must be 1 to 255 letters, digits and ._/#:- that do not begin with AWS/, "
+        "the namespace of metrics must be 1 to 255 letters, digits and ._/#:- and not begin with AWS/, "
         f"not {shown(namespace)}"
     )
 
@@ -74,7 +73,7 @@ def count_start(namespace: str, run: RunDetails) -> None:
 
 
 def count_end(namespace: str, run: RunDetails, *, is_unsent: bool = False) -> None:
-    """Count an attempt that has ended or was refused. `is_unsent`: the next queue did not get its message."""
+    """Count an attempt that has ended or was refused. `is_unsent`: the message to its next queue failed."""
     was_claimed, is_repeated = run.attempt is not None, isinstance(run.error, TaskAlreadySucceededError)
     counts = {
         "Succeeded": run.outcome == "succeeded",
@@ -96,7 +95,7 @@ def count_end(namespace: str, run: RunDetails, *, is_unsent: bool = False) -> No
 def write(
     namespace: str, use_case_id: object, step: object, counts: Mapping[str, int], duration: float | None = None
 ) -> None:
-    """Write one line, with a duration in milliseconds if there is one."""
+    """Write one line, perhaps with a duration in milliseconds."""
     about = {"use_case_id": use_case_id, "step": step}
     dimensions = {name: str(text).encode("ascii", "backslashreplace").decode() for name, text in about.items()}
     metrics = [{"Name": name, "Unit": "Count"} for name in counts]
@@ -111,7 +110,7 @@ def write(
 
 
 def became_ignored(run: RunDetails) -> bool:
-    """Return whether a run made its task ignored: its last attempt failed, or the claim found no attempt left."""
+    """Return whether a run made its task ignored."""
     if run.attempt is not None:
         return run.outcome == "ignored"
     task: Any = run.error.task if isinstance(run.error, TaskIgnoredError) else None
@@ -119,7 +118,7 @@ def became_ignored(run: RunDetails) -> bool:
 
 
 def is_broken(run: RunDetails) -> bool:
-    """Return whether a run failed because the table was throttled, not reached, missing, or not allowed."""
+    """Return whether a run failed because the table was throttled, unreachable, missing or forbidden."""
     if run.attempt is None:
         return run.error is not None and not isinstance(run.error, TaskError)
     return run.outcome not in ("succeeded", "failed", "ignored") and isinstance(run.error, PynamoDBException)

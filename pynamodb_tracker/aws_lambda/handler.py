@@ -1,4 +1,4 @@
-"""The handler of a step: one task per event, or per record of a batch."""
+"""Makes a step's handler, which runs one task per event, or per record in a batch."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ class Handler(Protocol):
 
     @property
     def __wrapped__(self) -> Callable[..., Any]:
-        """The function of the context and the payload."""
+        """The function that gets the context and the payload."""
 
     def __call__(self, event: Any, context: LambdaContext | None) -> Any:
-        """Return what the trigger expects, or raise the error that the caller is to get."""
+        """Return the response that the trigger expects, or raise the error that the caller gets."""
 
 
 class StepHandler(Protocol[T_co]):
-    """The result of `handles`: a decorator, and the handler of the function that is bound to the step."""
+    """The result of `handles`: a decorator, and the handler for the step's bound function."""
 
     @overload
     def __call__(self, function: Callable[[ExecutionContext[T_co], Any], Any], /) -> Handler: ...
@@ -74,53 +74,50 @@ def handles(
     create_first: bool = False,
     metrics: bool | str = False,
 ) -> StepHandler[T]:
-    """Make a Lambda handler that runs the step for each event, or for each record of a batch.
+    """Make a Lambda handler that runs the step for each event, or for each record in a batch.
 
-    The result is a decorator for a function of the context and the payload. It is also a handler itself, which calls
-    the function that `does` has bound to the step, as in `handler = handles(Order.ship, task_id="order_id")`. An async
-    function gets an AsyncContext. It runs on an event loop that lives as long as the process, so it can open clients
-    there and keep them for later invocations. A lock lasts one second longer than the invocation can, and the request
-    id is recorded as the worker.
+    The result decorates a function that takes the context and the payload. It is also a handler itself, for the
+    function that `does` has bound to the step: `handler = handles(Order.ship, task_id="order_id")`. An async function
+    gets an AsyncContext, on an event loop that lives as long as the process, so you can keep clients there. A lock
+    lasts one second longer than the invocation can. The request id is recorded as the worker.
 
-    A direct or HTTP caller gets what the function returns. If the step had succeeded before, it gets the stored result,
-    or else the id and the state of the task. An HTTP request gets a status code for each result, and `retry-after` if
-    another try makes sense. Its payload is the event with the body read as JSON, so `task_id="body.order_id"` and
+    A direct or HTTP caller gets the function's result. If the step had succeeded before, it gets the stored result, or
+    else the task's id and state. An HTTP client gets a status code for each result, and `retry-after` if another try
+    makes sense. Its payload is the event with the body read as JSON, so `task_id="body.order_id"` and
     `"headers.idempotency-key"` are paths.
 
-    The response to a batch has its `batchItemFailures`, which needs ReportBatchItemFailures. For Kafka, an error is
-    raised if any record failed. An error is also raised if every record failed because of the table, for example
-    because it was throttled: https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html The handler
-    raises UnreadableEventError for an event that it cannot read. In a batch, such a record is redelivered.
+    The response to a batch has its `batchItemFailures`, which needs ReportBatchItemFailures. The handler raises an
+    error if all records failed because of their table, or for Kafka, if any record failed:
+    https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html An unreadable event raises
+    UnreadableEventError, and in a batch, such a record is redelivered.
 
     Args:
         step: The step to run.
         task_id: Where the payload has the task id: keys and list indexes with dots between them, or a function.
-        trigger: The event source. By default, the shape of the event tells. A bare event is direct unless you say
-            "async".
-        payload: A function of the record, or of the event if it has no records. By default, the payload is the whole
+        trigger: The event source. By default, the event's shape tells. A bare event is direct unless you say "async".
+        payload: Gets a record, or an event without records, and returns the payload. By default, that is the whole
             event or record, for S3 an event with that record alone, and for messages, Kinesis and Kafka their content,
             read as JSON.
-        create_if_missing: Whether the first event of a task creates it at this step and runs it. A function of the
-            payload returns its attributes.
-        replies: What is an error to the caller.
-        must_match: Paths, or a function of the payload. If they have other values than when the task was started, the
-            event is refused with PayloadMismatchError.
-        store_result: Whether the function's result is stored with the success, as JSON of at most 262,144 bytes. The
-            results of all steps share the task's row of 400 KB.
-        respond: A function of an `Invocation` that returns what the caller gets. It is called for every outcome that is
-            not an error.
-        next_queue_url: The URL of the next step's queue. Once the success is recorded, `{"task_id": ...}` is sent
-            there, and again if the event is redelivered while the task is pending there. If that fails, the record has
-            failed. A FIFO queue keeps the message group.
-        message_group: A function of the task that returns its tenant in a standard queue, which is a fair queue then.
-            By default, it is the task's group.
-        threads: How many records of a batch run at once. A stream, a message group and a partition stay in order.
-        create_first: Whether the missing tasks of a batch are created before its first record runs. If that record
-            takes all the time or kills the function, a schedule finds the others without waiting for redelivery.
-        metrics: Whether to write metrics in CloudWatch's embedded metric format, or the namespace to write them in.
+        create_if_missing: Whether a task's first event creates it at this step and runs it. A function gets the payload
+            and returns the task's attributes.
+        replies: Which results are errors for the caller.
+        must_match: Paths, or a function that gets the payload. If its values have changed since the task's first start,
+            the event is refused with PayloadMismatchError.
+        store_result: Whether to store the function's result with the success, as JSON of at most 262,144 bytes. All
+            steps share the task's row of 400 KB.
+        respond: Gets an `Invocation` and returns the caller's response, unless the outcome is an error.
+        next_queue_url: The next step's queue. After a success, it gets `{"task_id": ...}`, and again if the event is
+            redelivered while the task is pending there. If that fails, the record has failed. A FIFO queue keeps the
+            message group.
+        message_group: Gets the task and returns its tenant in a standard queue, which makes it a fair queue. By
+            default, the task's group.
+        threads: How many records in a batch run at once. A stream, a message group and a partition stay in order.
+        create_first: Whether to create a batch's missing tasks before its first record runs. If that record takes all
+            the time or kills the function, a schedule finds the others without waiting for redelivery.
+        metrics: Whether to write metrics in CloudWatch's embedded metric format, or their namespace.
 
     Raises:
-        TypeError: An argument has the wrong type, or does not fit another one.
+        TypeError: An argument has the wrong type, or does not fit the others.
         ValueError: An argument has a value that is not allowed.
 
     Examples:
@@ -130,7 +127,7 @@ def handles(
     fixed = None if trigger is None else triggers.trigger_named(trigger)
     namespace = namespace_of(metrics)
     if message_group is not None and next_queue_url is None:
-        raise TypeError("message_group is for messages to the next queue: set next_queue_url, too")
+        raise TypeError("message_group needs next_queue_url")
     check_step(step)
     queue = None if next_queue_url is None else Queue("next_queue_url", next_queue_url, step.model, message_group)
 
@@ -169,7 +166,7 @@ def handles(
     def decorate_or_handle(given: Any, context: Any = _ABSENT) -> Any:
         if context is _ABSENT:
             return decorate(given)
-        any_function_of(step, None)  # an error if there is none, before a task is claimed
+        any_function_of(step, None)  # raises if there is none, before a task is claimed
         return bound(given, context)
 
     return decorate_or_handle
@@ -178,7 +175,7 @@ def handles(
 def _check(runner: RecordRunner[Any]) -> None:
     """Refuse wrong arguments before the first event arrives."""
     check_parameters(runner.function, "ctx", "event")
-    with suppress(ValueError):  # some functions in C have no signature
+    with suppress(ValueError):  # from functions in C
         if list(inspect.signature(runner.function).parameters)[:2] == ["event", "context"]:
             raise TypeError(f"this takes a function of (ctx, event), and {shown(runner.function)} has (event, context)")
     check_threads(runner.threads)
@@ -186,31 +183,31 @@ def _check(runner: RecordRunner[Any]) -> None:
     creates = runner.create_if_missing
     if not (isinstance(creates, bool) or callable(creates)):
         raise TypeError(
-            "create_if_missing is True, False, or a function of the payload that returns attributes, "
+            "create_if_missing is True, False, or a function that gets the payload and returns attributes, "
             f"not {shown(creates)}"
         )
     paths: object = (runner.must_match,) if isinstance(runner.must_match, str) else runner.must_match
     is_paths = isinstance(paths, Sequence) and bool(paths) and all(map(triggers.is_path, paths))
     if not (paths is None or callable(paths) or is_paths):
         raise TypeError(
-            'must_match is a path, such as "detail.amount", several of them, or a function of the payload, '
+            'must_match is one or more paths, such as "detail.amount", or a function that gets the payload, '
             f"not {shown(runner.must_match)}"
         )
     check_flags(store_result=runner.store_result, create_first=runner.creates_first)
     if runner.creates_first and not runner.create_if_missing:
-        raise TypeError("create_first is about tasks that create_if_missing creates: set that, too")
+        raise TypeError("create_first needs create_if_missing")
     if not isinstance(runner.replies, Replies):
         raise TypeError(f"replies are Replies(...), not {shown(runner.replies)}")
     for name in ("task_id", "payload", "create_if_missing", "must_match", "respond"):
         if is_async(given := getattr(runner, name)):
-            raise TypeError(f"{name} is not awaited, so it is not the async {shown(given)}: write def, without async")
+            raise TypeError(f"{name} is not awaited, so it cannot be the async {shown(given)}: write def")
     for name, function in {"payload": runner.payload, "respond": runner.respond}.items():
         if not (function is None or callable(function)):
             raise TypeError(f"{name} is a function, not {shown(function)}")
 
 
 def check_step(step: object) -> BoundStep[Any]:
-    """Return the step, or raise TypeError for anything else."""
+    """Return the step. Raise a TypeError for anything else."""
     if not isinstance(step, BoundStep):
-        raise TypeError(f"this takes a step of a use case, such as Order.ship, not {shown(step)}")
+        raise TypeError(f"this takes a step, such as Order.ship, not {shown(step)}")
     return step

@@ -1,7 +1,7 @@
 """HTTP requests of API Gateway, function URLs and load balancers, and their responses.
 
-API Gateway has two formats: 1.0 for REST APIs, and 2.0 for HTTP APIs. Function URLs send 2.0. A load balancer's format
-is like 1.0. One form of response suits them all:
+REST APIs have format 1.0, HTTP APIs and function URLs 2.0, and load balancers a format like 1.0. One form of response
+suits them all:
 https://docs.aws.amazon.com/apigateway/latest/developerguide/http-api-develop-integrations-lambda.html
 https://docs.aws.amazon.com/apigateway/latest/developerguide/set-up-lambda-proxy-integrations.html
 https://docs.aws.amazon.com/lambda/latest/dg/urls-invocation.html
@@ -17,6 +17,7 @@ from typing import Any
 from pynamodb_tracker import strict_json
 from pynamodb_tracker.aws_lambda.result import Invocation, InvocationStatus
 
+# The status codes of results, unless the content has a `statusCode`.
 _CODES: Mapping[InvocationStatus, int] = {
     "succeeded": 200,
     "unreadable": 400,
@@ -33,11 +34,10 @@ _CODES: Mapping[InvocationStatus, int] = {
     "released": 503,
     "unavailable": 503,
 }
-"""The status code of each result. Content with a `statusCode` overrides it."""
 
 
-class Headers(dict[str, str]):
-    """The headers of a request. Their names match in any case."""
+class _Headers(dict[str, str]):
+    """A request's headers. Names match in any case."""
 
     def __getitem__(self, name: str) -> str:
         return super().__getitem__(name.lower())
@@ -46,12 +46,11 @@ class Headers(dict[str, str]):
         return isinstance(name, str) and super().__contains__(name.lower())
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Return a header's value, or the default."""
         return super().get(name.lower(), default)
 
 
 def is_request(event: object) -> bool:
-    """Return whether an event is an HTTP request of version 1.0, version 2.0, or a load balancer."""
+    """Return whether an event is an HTTP request."""
     if not isinstance(event, Mapping):
         return False
     context = event.get("requestContext")
@@ -65,15 +64,16 @@ def read_request(event: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def response(event: Mapping[str, Any], result: Invocation[Any], content: object) -> dict[str, Any]:
-    """Return the response with the content as JSON. Content with a `statusCode` is the response itself."""
+    """Return the response with the content as JSON, or the content itself if it has a `statusCode`."""
     headers = {"content-type": "application/json"}
     if result.retry_after is not None:
         headers["retry-after"] = str(max(1, math.ceil(result.retry_after.total_seconds())))
-    # A step that a run has passed over is not to run: that is a conflict.
+    # It is a conflict if a run has skipped the step.
     code = 409 if getattr(result.error, "skipped", False) else _CODES[result.status]
     given: Mapping[str, Any] = {"statusCode": code, "body": content}
     body: object = text_of(content)
-    if isinstance(content, Mapping) and _is_code(content.get("statusCode")):
+    status = content.get("statusCode") if isinstance(content, Mapping) else None
+    if isinstance(content, Mapping) and isinstance(status, int) and not isinstance(status, bool):
         given, body = content, content.get("body")
         body = "" if body is None else body
         listed = {name.lower() for name in content.get("multiValueHeaders") or {}}
@@ -82,7 +82,7 @@ def response(event: Mapping[str, Any], result: Invocation[Any], content: object)
         if not isinstance(body, str):
             body = text_of(body)
     answered = {"isBase64Encoded": False, **given, "headers": headers, "body": body}
-    if "headers" not in event and "multiValueHeaders" in event:  # a load balancer that then reads only these
+    if "headers" not in event and "multiValueHeaders" in event:  # a load balancer that reads only these
         del answered["headers"]
         answered["multiValueHeaders"] = {name: [value] for name, value in headers.items()} | (
             given.get("multiValueHeaders") or {}
@@ -91,24 +91,19 @@ def response(event: Mapping[str, Any], result: Invocation[Any], content: object)
 
 
 def text_of(content: object) -> str:
-    """Return the content as JSON. Raise ValueError or TypeError if JSON cannot express it."""
+    """Return JSON. Raise ValueError or TypeError if it cannot express the content."""
     return strict_json.dumps(content, ensure_ascii=False, default=str)
 
 
-def _is_code(number: object) -> bool:
-    return isinstance(number, int) and not isinstance(number, bool)  # includes HTTPStatus
-
-
-def _headers_of(event: Mapping[str, Any]) -> Headers:
-    """Return the headers. A load balancer may send only lists of values."""
+def _headers_of(event: Mapping[str, Any]) -> _Headers:
     headers = event.get("headers")
-    if headers is None:
+    if headers is None:  # a load balancer that sends lists of values
         headers = {name: ",".join(values) for name, values in (event.get("multiValueHeaders") or {}).items()}
-    return Headers({name.lower(): value for name, value in headers.items()})
+    return _Headers({name.lower(): value for name, value in headers.items()})
 
 
-def _body_of(event: Mapping[str, Any], headers: Headers) -> Any:
-    """Return the body: a value if it is JSON, otherwise text, or bytes if it is not text. None if it is empty."""
+def _body_of(event: Mapping[str, Any], headers: _Headers) -> Any:
+    """Return the body: JSON's value, or else text or bytes. None if it is empty."""
     body = event.get("body")
     if not body:
         return None

@@ -1,4 +1,4 @@
-"""One invocation of a function: its time, and its attempts at tasks."""
+"""An invocation: its time, and its attempts at tasks."""
 
 import logging
 import os
@@ -30,23 +30,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("pynamodb_tracker")
 
-_LOCK_MARGIN = timedelta(seconds=1)
-"""How much longer than the invocation a lock lasts: Lambda ends the function at its timeout or a moment later."""
-
-_TIME_TO_ANSWER = timedelta(seconds=0.5)
-"""Time after the last request, in which the handler can still log and respond."""
-
-_LAST, _PLACE = 20, 3
-"""The third longest time of the last twenty tasks counts."""
-
-_LOOK_AGAIN = timedelta(seconds=5)
-"""The longest `retry_after` if another worker has the task, all slots are taken, or the table does not respond."""
-
+_LOCK_MARGIN = timedelta(seconds=1)  # Lambda may end the function a moment after its timeout
+_TIME_TO_ANSWER = timedelta(seconds=0.5)  # after the last request
+_LAST, _PLACE = 20, 3  # among the last twenty times, the third longest counts
+_LOOK_AGAIN = timedelta(seconds=5)  # the longest `retry_after` for a locked task, or without a slot or a response
 _SLOT_WAIT = timedelta(seconds=2)
-"""How long a handler waits for a slot of a concurrency limit."""
-
-_ASK_AGAIN = timedelta(minutes=1)
-"""The longest `retry_after` if the step is paused: somebody may resume it early."""
+_ASK_AGAIN = timedelta(minutes=1)  # the longest `retry_after` during a pause, which may end early
 
 
 class LambdaContext(Protocol):
@@ -57,47 +46,42 @@ class LambdaContext(Protocol):
 
     @property
     def aws_request_id(self) -> str:
-        """The invocation's id, the same when Lambda retries an event."""
+        """The invocation's id, which stays the same if Lambda retries an event."""
 
     def get_remaining_time_in_millis(self) -> int:
-        """Return how many milliseconds are left until Lambda ends the function."""
+        """Return the milliseconds until Lambda ends the function."""
 
 
 class TaskTimes:
-    """Estimates how long the next task may take, from the last tasks of a handler in this environment.
-
-    One task that was slow, or frozen with its environment, does not change the estimate.
-    """
+    """Estimates how long the next task takes from the last ones, without those that were slow or frozen once."""
 
     def __init__(self, at_first: timedelta = timedelta(0)) -> None:
-        self.at_first = at_first
-        """The estimate until three tasks have run."""
+        self.at_first = at_first  # the estimate until three tasks have run
         self._last = deque[timedelta](maxlen=_LAST)
 
     def note(self, duration: timedelta) -> None:
-        """Record how long a task took."""
+        """Add a task."""
         self._last.append(duration)
 
     @property
     def expected(self) -> timedelta:
-        """How long the next task is expected to take."""
+        """The estimate for the next task."""
         longest = sorted(list(self._last), reverse=True)  # noqa: C414 - a copy, because other threads add to it
         return longest[_PLACE - 1] if len(longest) >= _PLACE else self.at_first
 
 
 class RunningInvocation:
-    """An invocation of a function. Without a context, or with a mock, it has no time limit and no id."""
+    """An invocation, which has no time limit and no id without a context, or with a mock."""
 
     def __init__(self, context: LambdaContext | None, times: TaskTimes | None = None) -> None:
         self.context = context
         self.times = TaskTimes() if times is None else times
-        self.on_start: Callable[[InvocationAttempt], None] | None = None
-        """Called after a task was claimed, before its block."""
+        self.on_start: Callable[[InvocationAttempt], None] | None = None  # called between a claim and its block
         self._is_first = True
 
     @property
     def request_id(self) -> str | None:
-        """The id of the invocation, which is recorded as the worker."""
+        """The invocation's id, which is recorded as the worker."""
         found: object = None if self.context is None else self.context.aws_request_id
         return found if isinstance(found, str) else None
 
@@ -120,15 +104,13 @@ class RunningInvocation:
         return None if remaining is None else clock.now() + remaining - _TIME_TO_ANSWER
 
     def note_duration(self, duration: timedelta) -> None:
-        """Record how long a task of this invocation took."""
+        """Add a task of this invocation."""
         self._is_first = False
         self.times.note(duration)
 
     def time_for(self, at_least: timedelta, wait: timedelta = timedelta(0)) -> timedelta:
-        """Return the wait plus the time that the next task may take: the expected time, but not less than `at_least`.
-
-        The first task uses the initial estimate: slow tasks of earlier invocations must not stop all later ones.
-        """
+        """Return the wait plus `at_least`, or plus the estimate if that is more. The first task has the initial one."""
+        # Slow tasks in earlier invocations must not stop all later ones.
         return wait + max(at_least, self.times.at_first if self._is_first else self.times.expected)
 
     def has_time_for(self, at_least: timedelta, wait: timedelta = timedelta(0)) -> bool:
@@ -143,7 +125,7 @@ def is_in_lambda() -> bool:
 
 
 def prepare_in_lambda(step: BoundStep[Any], queue: Queue | None = None, *, with_payload: bool = False) -> None:
-    """In Lambda's init phase, build the objects that the first invocation would have to build."""
+    """In Lambda's init phase, build what the first invocation would have to build."""
     if is_in_lambda():
         step._definition.prepare(with_payload=with_payload)
         if queue is not None:
@@ -165,19 +147,13 @@ class InvocationAttempt(Attempt):
         batcher: WriteBatcher | None = None,
         next_queue: Queue | None = None,
     ) -> None:
-        """Prepare a start with `must_match`. With `store_result`, the function's result is stored with the success.
-
-        `attributes` returns the attributes for creating a missing task. Without it, a missing task is an error. A sweep
-        gives the `next_queue`.
-        """
+        """`attributes` returns the attributes of a missing task, which is otherwise an error."""
         super().__init__(step._definition.codes, task_id)
         self.step = step
         self.batcher = batcher
         self._next_queue = next_queue
-        self.duration = timedelta(0)
-        """Includes the claim and recording the end."""
-        self.unsent: Exception | None = None
-        """Why the message to the next step's queue was not sent."""
+        self.duration = timedelta(0)  # with claim and end
+        self.unsent: Exception | None = None  # why the message to the next queue was not sent
         self._invocation = invocation
         self._must_match = must_match
         self._stores_result = store_result
@@ -185,7 +161,7 @@ class InvocationAttempt(Attempt):
         self._begun = clock.now()
 
     def run(self) -> None:
-        """Run the function of the sweep on the task, and send the task to the next queue."""
+        """Run a sweep's function on the task, and send it to the next queue."""
         if self.given is not None:
             self.run_function(self.given.source.work.function)
             if self._next_queue is not None:
@@ -194,8 +170,8 @@ class InvocationAttempt(Attempt):
     def run_function(self, function: Callable[..., object], *arguments: object) -> None:
         """Call the function with the context and the arguments, and keep its exception in `error`.
 
-        Only KeyboardInterrupt is raised: after SystemExit, other records of the event must still run. Raise
-        UnreadableEventError if the attributes of a new task cannot be stored.
+        Raise only KeyboardInterrupt, because other records must run, and UnreadableEventError if a new task cannot be
+        stored.
         """
 
         def work(ctx: ExecutionContext[Any]) -> object:
@@ -208,9 +184,9 @@ class InvocationAttempt(Attempt):
         with suppress(SystemExit):
             self.execute(start, partial(call_for_result, work) if self._stores_result else work)
         if self._run is not None:
-            self._run.create = None  # otherwise this cycle keeps the event in memory until it is collected
+            self._run.create = None  # otherwise this cycle keeps the event in memory
         self.duration = clock.now() - self._begun
-        if self.was_claimed or self.is_broken:  # a table that does not respond takes as long the next time
+        if self.was_claimed or self.is_broken:  # a broken table may take as long the next time
             self._invocation.note_duration(self.duration)
         if self.was_claimed:
             return
@@ -220,20 +196,17 @@ class InvocationAttempt(Attempt):
             raise self.error
 
     def create(self) -> bool:
-        """Create the task, pending, if it is missing. Return whether it was, and raise like `run`.
-
-        An expired row is kept, as it is by a claim.
-        """
+        """Create the task, pending, if it is missing or expired. Return whether it was, and raise as `run` does."""
         context = copy_context()
         context.run(keeps_expired.set, True)  # noqa: FBT003 - the value of a variable
         try:
-            context.run(self._created, None)
+            context.run(self._build_task, None)
         except exceptions.TaskAlreadyExistsError:
             return False
         return True
 
     def hold_back(self, pause: "Pause | None") -> None:
-        """Leave the task as it is, because its step is paused, or has no free slot. Create it if it is missing."""
+        """Leave the task because its step is paused or its limit is reached. Create it if it is missing."""
         try:
             payload = None if self._must_match is None else fingerprint(self._must_match)
             look = partial(self.step._definition.refusal, self.task_id, pause, payload)
@@ -248,12 +221,12 @@ class InvocationAttempt(Attempt):
 
     @property
     def is_only_here(self) -> bool:
-        """Whether the step is paused, and only `also_from` lets the task start, so that no schedule finds it later."""
+        """Whether only `also_from` lets the task start after the pause, so that no schedule will find it."""
         found = self.error.task if isinstance(self.error, exceptions.StepPausedError) else None
         return found is not None and found.status not in self.codes.own
 
     def follow(self, run: Run[Any]) -> None:
-        """Let the run update the details of this attempt, and create a missing task if it may."""
+        """Let a new run update these details, and create a missing task."""
         super().follow(run)
         run.slot_wait = _SLOT_WAIT
         if self._attributes is not None:
@@ -262,8 +235,8 @@ class InvocationAttempt(Attempt):
     def hand_on(self, queue: Queue, group: str | None = None) -> None:
         """Send the task to its next step's queue if it has succeeded. Keep an error in `unsent`.
 
-        A repeated delivery sends it again while the task is pending there, because the previous invocation may have
-        died before it could send. A FIFO queue drops the repeated message unless the task has been claimed since.
+        A repeated delivery sends it again while it is pending there, because the last invocation may have died before.
+        A FIFO queue drops that message unless the task has been claimed since.
         """
         if "succeeded" in (self.outcome, self.reason) and self._leads_to_next:
             sender = f"{self.task.use_case_id} {self.task.creation} {self.step.name} {self.task.fence}"
@@ -278,30 +251,26 @@ class InvocationAttempt(Attempt):
         return task.status == codes.succeeded and not {codes.pending, codes.succeeded} & {*(task.skipped_steps or ())}
 
     def _create(self, run: Run[Any]) -> Any:
-        """Return the missing task for the run to create, or None if it was created here because it has options."""
         try:
-            return self._created(run)
+            return self._build_task(run)
         except exceptions.TaskAlreadyExistsError:
             log.debug("%s: another event has created it", self, extra=self.details.log_fields)
             return None
 
-    def _created(self, run: Run[Any] | None) -> Any:
-        """Return the missing task for the run, or create it, pending, if there is no run or it has options.
-
-        Raise UnreadableEventError if its attributes cannot be stored.
-        """
-        _, pausing = self._sharing()
+    def _build_task(self, run: Run[Any] | None) -> Any:
+        """Return the missing task for the run, or create it, pending, if it has options or `run` is None."""
+        _, pausing = self._share_requests()
         with pausing:
             given = self.new_attributes
             payload = None if self._must_match is None else fingerprint(self._must_match)
             try:
                 options: set[str] = {**given}.keys() - self.step.model.tracker.own_attributes.keys()
                 if options & {"task_id", "state"}:
-                    raise TypeError("the event has the id of a new task, and the handler its step: leave both out")  # noqa: TRY301 - as if `create` refused it
+                    raise TypeError("the event has a new task's id, and the handler its step: leave both out")  # noqa: TRY301 - as if `create` refused it
                 if options <= {"trace"}:
                     definition = self.step._definition
                     return definition.create(self.task_id, given, payload) if run is None else run.new_task(given)
-                is_first = self.codes is self.step.model.tracker.steps[0]  # some options are for the first step only
+                is_first = self.codes is self.step.model.tracker.steps[0]  # some options are only for the first step
                 self.step.model.create(self.task_id, state=None if is_first else self.step.pending, **given)
             except (TypeError, ValueError) as error:
                 raise self._not_storable(error, f" with {shape_of(given)}") from error
@@ -309,15 +278,15 @@ class InvocationAttempt(Attempt):
 
     @cached_property
     def new_attributes(self) -> Mapping[str, Any]:
-        """The attributes of a new task. Raise UnreadableEventError if the event does not have them."""
+        """A new task's attributes."""
         return {} if self._attributes is None else self._attributes()
 
     def _not_storable(self, error: Exception, given: str = "") -> UnreadableEventError:
-        """Return the error for a task that cannot be created, without the message, which may contain a secret value."""
+        """Return an error without the original message, which may contain a secret value."""
         log.debug("%s cannot be created", self, exc_info=error, extra=self.details.log_fields)
         attribute = f" for {error.attribute!r}" if isinstance(error, exceptions.ValueNotStorableError) else ""
         return UnreadableEventError(
-            f"{self} cannot be created{given}: {type(error).__name__}{attribute}; its message is logged at level DEBUG"
+            f"{self} cannot be created{given}: {type(error).__name__}{attribute}. Its message is logged at level DEBUG"
         )
 
     @property
@@ -327,7 +296,7 @@ class InvocationAttempt(Attempt):
 
     @property
     def reason(self) -> Reason | None:
-        """Why the task did not succeed in this invocation, which decides the reply. None for a success."""
+        """Why the task did not succeed in this invocation. None for a success."""
         if self.unsent is not None:
             return "unavailable"
         if self.was_claimed:
@@ -340,7 +309,7 @@ class InvocationAttempt(Attempt):
 
     @property
     def _why_not_ready(self) -> Reason:
-        """Whether only a person can let the task continue, or it waits for others or its next occurrence."""
+        """Return "waits" if the task becomes due by itself, and "ignored" if only a person can help."""
         task = self.task
         if task is None:
             return "not_ready"
@@ -351,7 +320,7 @@ class InvocationAttempt(Attempt):
 
     @property
     def result(self) -> Invocation[Any]:
-        """The result for the caller, without attributes that an unsuccessful attempt assigned."""
+        """The result for the caller, without attributes that a failed attempt assigned."""
         reason, task, value = self.reason, self.task, None
         if reason is None:
             value = self.value
@@ -370,7 +339,7 @@ class InvocationAttempt(Attempt):
         )
 
     def _retry_after(self, task: Any) -> timedelta | None:
-        """Return when another try makes sense. A locked task may be done long before its lock expires."""
+        """Return when another try makes sense. A locked task may end long before its lock expires."""
         if self.reason in ("unavailable", "limited"):
             return _LOOK_AGAIN
         if isinstance(self.error, exceptions.StepPausedError):
@@ -394,7 +363,7 @@ class InvocationAttempt(Attempt):
 
     @property
     def is_broken(self) -> bool:
-        """Whether the table or the next queue was throttled, not reached, missing, or not allowed."""
+        """Whether the table or the next queue was throttled, unreachable, missing or forbidden."""
         return self.unsent is not None or is_broken(self.details)
 
     def __str__(self) -> str:

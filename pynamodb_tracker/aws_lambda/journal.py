@@ -1,4 +1,4 @@
-"""The log and the metrics of an invocation."""
+"""Writes an invocation's log and metrics."""
 
 import logging
 from collections.abc import Mapping
@@ -7,7 +7,6 @@ from typing import Any
 
 from pynamodb_tracker.aws_lambda import emf
 from pynamodb_tracker.aws_lambda.invocation import InvocationAttempt, RunningInvocation
-from pynamodb_tracker.aws_lambda.result import InvocationStatus
 from pynamodb_tracker.aws_lambda.trigger import Record, UnreadableEventError
 from pynamodb_tracker.exceptions import TaskFormatError, TrackerError
 from pynamodb_tracker.instrumentation import log_fields
@@ -15,19 +14,11 @@ from pynamodb_tracker.model.row import TaskRow
 
 log = logging.getLogger("pynamodb_tracker")
 
-LEVELS: Mapping[InvocationStatus | None, int] = {
-    "succeeded": logging.INFO,
-    "locked": logging.INFO,
-    "not_ready": logging.INFO,
-    "waits": logging.INFO,
-    "paused": logging.INFO,
-    "limited": logging.INFO,
-    "not_found": logging.WARNING,
-    "mismatch": logging.WARNING,
-    "ignored": logging.WARNING,
-    "cancelled": logging.INFO,
+# The log levels of results. Any other is an ERROR.
+LEVELS: Mapping[str | None, int] = {
+    **dict.fromkeys(("succeeded", "locked", "not_ready", "waits", "paused", "limited", "cancelled"), logging.INFO),
+    **dict.fromkeys(("not_found", "mismatch", "ignored"), logging.WARNING),
 }
-"""Log level by result. Any other result is an ERROR."""
 
 _MILLISECOND = timedelta(milliseconds=1)
 
@@ -45,7 +36,7 @@ class InvocationLog:
         *,
         known: set[str] | None = None,
     ) -> None:
-        """Log each task that a later version wrote as a warning, unless it is `known` from an earlier invocation."""
+        """`known` has newer versions' tasks that earlier invocations warned about."""
         self._namespace = namespace
         self._known = set[str]() if known is None else known
         self._step = log_fields(model.tracker.use_case.name, step)
@@ -57,7 +48,7 @@ class InvocationLog:
             emf.count_start(self._namespace, attempt.details)
 
     def attempt_ended(self, attempt: InvocationAttempt, record: Record | None = None) -> None:
-        """Report the result of a task."""
+        """Report a task's result."""
         if self._namespace is not None:
             emf.count_end(self._namespace, attempt.details, is_unsent=attempt.unsent is not None)
         fields = {
@@ -73,11 +64,11 @@ class InvocationLog:
         log.log(level, "%s %s", attempt, message, extra=self._fields(record, **fields), exc_info=attempt.claim_error)
 
     def write(self, level: int, message: str, record: Record | None = None, **fields: object) -> None:
-        """Write a message, about a record or the whole invocation."""
+        """Write a message about a record or the invocation."""
         log.log(level, "%s", message, extra=self._fields(record, **fields))
 
     def unreadable(self, error: UnreadableEventError, record: Record | None = None) -> None:
-        """Report an event or a record that cannot be read."""
+        """Report an unreadable event or record."""
         if self._namespace is not None:
             emf.write(self._namespace, self._step["use_case_id"], self._step["step"], {"Unreadable": 1})
         where = f"record {record.name}: " if record and record.name else ""
@@ -86,7 +77,7 @@ class InvocationLog:
         log.error("%s%s%s", where, task, error, extra=fields, exc_info=error if error.is_by_function else None)
 
     def summary(self, counts: dict[str, Any]) -> None:
-        """Report the results of the whole invocation."""
+        """Report the invocation's numbers."""
         known = {name.replace("_", " "): number for name, number in counts.items() if number is not False}
         text = ", ".join(name if number is True else f"{number} {name}" for name, number in known.items())
         log.info("%s", text, extra=self._fields(None, **counts))
@@ -99,12 +90,12 @@ class InvocationLog:
 def _level_and_message(attempt: InvocationAttempt) -> tuple[int, str]:
     task, error = attempt.task, attempt.error
     if attempt.unsent is not None:
-        return logging.ERROR, f"succeeded, but was not sent to the queue of its next step: {attempt.unsent}"
+        return logging.ERROR, f"succeeded, but was not sent to its next step's queue: {attempt.unsent}"
     is_ignored = emf.became_ignored(attempt.details)
     if is_ignored or attempt.details.skipped_occurrence:
         ignored = "became ignored and will not run again unless it is reopened"
-        what = ignored if is_ignored else "gave up its occurrence, and waits for the next one"
-        return logging.ERROR, f"{what}: {task.last_error}"
+        text = ignored if is_ignored else "gave up its occurrence and waits for the next one"
+        return logging.ERROR, f"{text}: {task.last_error}"
     if not attempt.was_claimed:
         is_repeated = attempt.reason == "succeeded"
         level = logging.DEBUG if is_repeated else LEVELS.get(attempt.reason, logging.ERROR)
@@ -113,6 +104,6 @@ def _level_and_message(attempt: InvocationAttempt) -> tuple[int, str]:
         return logging.INFO, "succeeded"
     if attempt.outcome in ("failed", "released"):
         return logging.WARNING, f"failed: {task.last_error}" if attempt.outcome == "failed" else "was released"
-    # The message of any other error is the function's own, and may contain a secret.
+    # Any other error is the function's own, and its message may contain a secret.
     reason = error if isinstance(error, TrackerError) else type(error).__name__
-    return logging.WARNING, f"ended, and it is not certain that this is recorded: {reason}"
+    return logging.WARNING, f"ended, but that may not be recorded: {reason}"

@@ -1,4 +1,4 @@
-"""An SQS queue for messages about tasks. Its clients are created when they are first used."""
+"""An SQS queue for messages about tasks."""
 
 from __future__ import annotations
 
@@ -26,36 +26,31 @@ log = logging.getLogger("pynamodb_tracker")
 
 _TRIES = 4
 _REGION = re.compile(r"(?:^|\.)([a-z]{2,4}(?:-[a-z]+)+-\d+)(?=\.)")
-"""Where a host names its region, including VPC endpoints, FIPS endpoints and the legacy form:
-https://docs.aws.amazon.com/general/latest/gr/sqs-service.html"""
+"""The region in a host name, including VPC and FIPS endpoints and the legacy form:
+https://docs.aws.amazon.com/general/latest/gr/sqs-service.html
+"""
 _GROUP_ID = re.compile(r"[!-~]{1,128}")
 """https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html"""
 _PATIENT = Config(connect_timeout=2, read_timeout=4, retries={"total_max_attempts": 2, "mode": "standard"})
 _QUICK = Config(connect_timeout=0.5, read_timeout=1, retries={"total_max_attempts": 1})
-_PATIENCE = 13.0
-"""Seconds per request of the patient client at most, with a pause of one second between its two tries."""
-_QUICKNESS = 1.5
-"""Seconds per request of the quick client at most."""
+_PATIENCE = 13.0  # seconds per request at most: two tries and a pause
+_QUICKNESS = 1.5  # seconds per request at most
 
-Entry = dict[str, str]
-"""A message, as SQS's API takes it."""
+Entry = dict[str, str]  # a message in SQS's API
 
 
 class Queue:
     """A queue of messages `{"task_id": ...}`, for a function that `handles` a step."""
 
     def __init__(self, name: str, url: object, model: type[TaskRow], message_group: object = None) -> None:
-        """Check the URL, which comes from the argument `name`. Clients share the session of the model's table.
-
-        `message_group` is a function of the task that returns its message's tenant in a standard queue.
-        """
+        """Check the URL, which is the argument `name`. `message_group` returns a task's tenant in a standard queue."""
         if not (isinstance(url, str) and re.fullmatch(r"https?://\S+/\S+", url)):
             raise ValueError(
-                f"{name} is the URL of a queue, such as https://sqs.us-east-1.amazonaws.com/..., not {shown(url)}"
+                f"{name} is a queue's URL, such as https://sqs.us-east-1.amazonaws.com/..., not {shown(url)}"
             )
         if message_group is not None:
             if not callable(message_group):
-                raise TypeError(f"message_group is a function of the task, not {shown(message_group)}")
+                raise TypeError(f"message_group is a function that gets the task, not {shown(message_group)}")
             if url.endswith(".fifo"):
                 raise ValueError("message_group is for standard queues: in a FIFO queue, groups keep an order")
         self.url = url
@@ -67,8 +62,8 @@ class Queue:
     def entry(self, name: str, task_id: str, sender: str, *, group: str | None = None, task: Any = None) -> Entry:
         """Return a message about a task. A FIFO queue accepts one per task and sender within five minutes.
 
-        In a FIFO queue, a task is a group of its own unless a group is given. In a standard queue, a message group is a
-        tenant: https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-fair-queues.html
+        There, a task is its own group by default. In a standard queue, a group is a tenant:
+        https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-fair-queues.html
         """
         entry = {"Id": name, "MessageBody": strict_json.dumps({"task_id": task_id})}
         if not self.url.endswith(".fifo"):
@@ -78,14 +73,13 @@ class Queue:
         return {**entry, "MessageGroupId": group, "MessageDeduplicationId": _digest(f"{sender} {task_id}")}
 
     def _tenant(self, task: TaskRow) -> str | None:
-        """Return the message's tenant, or None. In a fair queue, no tenant delays the others."""
         if self.message_group is None:
             return cast("str | None", task.group)
         try:
             found = self.message_group(task)
             if not isinstance(found, str | None):
                 raise TypeError(f"message_group returns text or None, not {shown(found)}")  # noqa: TRY301 - as below
-        except Exception:  # fairness is not worth a message that is never sent
+        except Exception:  # losing the message would be worse
             fields = log_fields(task.use_case_id, None, task.task_id)
             text = "the message about %s %r is sent without a group"
             log.exception(text, type(task).__name__, task.task_id, extra=fields)
@@ -93,10 +87,7 @@ class Queue:
         return found
 
     def send(self, entries: Sequence[Entry]) -> list[dict[str, Any]]:
-        """Send at most ten entries, retry those that failed because of the queue, and return all failures.
-
-        Raise the SDK's error if a request got no response, or kept failing.
-        """
+        """Send at most ten entries, with retries. Return all failures, or raise the SDK's error."""
         rejected, retry = list[dict[str, Any]](), 0
         while True:
             end = deadline()
@@ -126,12 +117,12 @@ class Queue:
         return self.unsent(failed) if failed else None
 
     def unsent(self, failures: Sequence[dict[str, Any]]) -> TrackerError:
-        """Return the error for messages that the queue did not accept."""
+        """Return the error for messages that the queue refused."""
         why = ", ".join(sorted({f"{each['Code']}: {each.get('Message', '')}" for each in failures}))
         return TrackerError(f"{len(failures)} messages could not be sent to {self.url}: {why}")
 
     def connect(self) -> None:
-        """Create a client now, because that takes long. Send nothing."""
+        """Create a client now, because that takes long."""
         self._client(math.inf)
 
     def _client(self, seconds: float) -> Any:

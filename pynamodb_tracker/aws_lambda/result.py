@@ -26,13 +26,14 @@ Reason = Literal[
 """Why a task did not succeed in this invocation. Replies has a field for each."""
 
 InvocationStatus = Literal[Reason, "unreadable"]
-"""The result for the task, now or before: a field of Replies. unreadable: an HTTP request has no task id, or its body
-is not JSON, so there is no task."""
+"""The task's result, now or before: a field of Replies. unreadable: an HTTP request without a task id, or with a body
+that is not JSON.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Invocation(Generic[T]):
-    """The result of a handler for one event, whatever the outcome. `respond` of `handles` gets it."""
+    """The result of a handler for one event. `respond` of `handles` gets it."""
 
     status: InvocationStatus
     """`succeeded`, in this invocation or before, or why the step has not succeeded."""
@@ -43,7 +44,7 @@ class Invocation(Generic[T]):
     task: T | None = None
     """The stored row, or None if there is none or it was not read."""
     result: Any = None
-    """The function's result. If the step had succeeded before, the result that `store_result` stored."""
+    """The function's result, or the stored one if the step had succeeded before."""
     error: BaseException | None = None
     """Why the step has not succeeded. The message is not meant for a caller."""
     retry_after: timedelta | None = None

@@ -1,4 +1,4 @@
-"""A scheduled handler: it runs the due tasks of a step itself, or sends them to a queue."""
+"""A scheduled handler that runs a step's due tasks, or sends them to a queue."""
 
 from __future__ import annotations
 
@@ -6,21 +6,14 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from uuid import uuid4
 
 from pynamodb.exceptions import PynamoDBException
 
-from pynamodb_tracker import clock
-from pynamodb_tracker.arguments import (
-    check_duration,
-    check_limit,
-    check_parameters,
-    check_rate,
-    check_text,
-    check_threads,
-)
+from pynamodb_tracker import arguments, clock
 from pynamodb_tracker.aws_lambda.emf import namespace_of
 from pynamodb_tracker.aws_lambda.handler import check_step
 from pynamodb_tracker.aws_lambda.invocation import (
@@ -52,8 +45,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound=TaskRow)
 
-_FIRST_ESTIMATE = timedelta(seconds=10)
-"""How long a task is expected to take until three have run."""
+_FIRST_ESTIMATE = timedelta(seconds=10)  # how long a task takes, until three have run
 _TOO_LATE = timedelta(seconds=1)
 _BATCH_SIZE = 10
 """https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessageBatch.html"""
@@ -63,7 +55,7 @@ class RetryHandler(Protocol):
     """A Lambda handler. The event's content does not matter."""
 
     def __call__(self, event: Any, context: LambdaContext | None, /) -> dict[str, int]:
-        """Run or send the due tasks, and return how many tasks had each outcome."""
+        """Run or send the due tasks, and return how many had each outcome."""
 
 
 def retry_handler(
@@ -82,71 +74,71 @@ def retry_handler(
     message_group: Callable[[Any], str | None] | None = None,
     metrics: bool | str = False,
 ) -> RetryHandler:
-    """Make a Lambda handler for a schedule that runs the due tasks of a step: pending, failed and abandoned ones.
+    """Make a Lambda handler for a schedule that runs a step's due tasks: pending, failed and abandoned ones.
 
-    It runs them as `run_all` does, and also runs tasks that its runs make due at these steps, such as at the next step.
-    A lock lasts one second longer than the invocation can. With `queue_url`, it sends `{"task_id": ...}` for each due
-    task to that SQS queue instead, for a function that `handles` the step. In a FIFO queue, each task is a group of its
-    own. The event's content does not matter.
+    It runs them as `run_all` does, including tasks that its runs make due at these steps. A lock lasts one second
+    longer than the invocation can. With `queue_url`, it sends `{"task_id": ...}` for each due task to that SQS queue
+    instead, for a function that `handles` the step. In a FIFO queue, each task is its own group.
 
-    The handler raises an error of the table if no task could be tried, and TrackerError if the queue did not accept all
-    messages.
+    The handler raises a table's error if it could try no task, and TrackerError if the queue refused messages.
 
     Args:
-        step: The step, or a list of use cases, `[Order, Refund]`, or of steps: every step that has a function runs, and
+        step: The step, or a list of use cases or steps, as `[Order, Refund]`: every step that has a function runs, and
             each in turn gives one task.
-        function: The function of the context. By default, the one that `does` has bound to the step.
-        queue_url: The URL of a queue that gets the due tasks.
+        function: Gets the context. By default, the function that `does` has bound to the step.
+        queue_url: A queue that gets the due tasks.
         threads: How many tasks run at once.
         limit: How many tasks start at most, over all steps.
         since: Only tasks that came to their state within this time.
         only: Only tasks in these states.
-        error_contains: Only tasks whose last error contains this text.
+        error_contains: Only tasks with this text in their last error.
         rate: How many tasks start per second at most.
-        time_per_task: No task starts if the invocation has less time left. By default, this is the third longest of
-            the last 20 tasks, and 10 seconds until three have run.
-        next_queue_url: The URL of the next step's queue, as in `handles`.
-        message_group: As in `handles`. With `queue_url`, the rows of the tasks are read, too.
+        time_per_task: No task starts if the invocation has less time left. By default, the third longest time among the
+            last 20 tasks, and 10 seconds until three have run.
+        next_queue_url: The next step's queue, as in `handles`.
+        message_group: As in `handles`. With `queue_url`, the handler reads the tasks' rows for it.
         metrics: As in `handles`.
 
     Returns:
-        A handler that returns the numbers of a `Tally` as a dictionary, with the number of tasks `sent` to the queue.
-        `out_of_time` tells whether tasks may be left because the invocation was about to end.
+        A handler that returns a `Tally` as a dictionary, and how many tasks it `sent` to the queue. `out_of_time` is
+        true if tasks may be left because the invocation was about to end.
 
     Raises:
-        TypeError: An argument has the wrong type, or does not fit another one.
+        TypeError: An argument has the wrong type, or does not fit the others.
         ValueError: An argument has a value that is not allowed.
 
     Examples:
         >>> handler = retry_handler(Order.ship)
     """
     if queue_url is not None and function is not None:
-        raise TypeError("retry_handler takes either a function of the context or queue_url")
+        raise TypeError("retry_handler takes either a function or queue_url")
     steps = _steps_to_run(step, function) if queue_url is None else [check_step(step)]
-    check_limit("limit", limit)
+    arguments.check_limit("limit", limit)
     if only != () and len(steps) > 1:
         raise ValueError("only has states of one step, and these are several: make a handler for each")
     for each in steps:
         each._definition.codes_to_do(only)
-    check_text("error_contains", error_contains)
+    arguments.check_text("error_contains", error_contains)
     if since is not None:
-        check_duration("since", since)
+        arguments.check_duration("since", since)
     namespace = namespace_of(metrics)
     if queue_url is not None:
         if (threads, rate, time_per_task, next_queue_url, namespace) != (1, None, None, None, None):
             raise TypeError(
-                "threads, rate, time_per_task, next_queue_url and metrics cannot be combined with queue_url: "
-                "set them where the messages are processed"
+                "queue_url excludes threads, rate, time_per_task, next_queue_url and metrics: set them where the "
+                "messages are processed"
             )
-        action: _RunTasks | _SendTasks = _SendTasks(Queue("queue_url", queue_url, steps[0].model, message_group))
+        target = Queue("queue_url", queue_url, steps[0].model, message_group)
+        queue: Queue | None = target
+        process = partial(_Sweep.send_tasks, queue=target)
     else:
         queue = _next_queue(steps, next_queue_url, message_group)
-        action = _RunTasks(function=function, threads=threads, rate=rate, time_per_task=time_per_task, queue=queue)
+        _check_run_options(function, threads, rate, time_per_task)
+        process = partial(_Sweep.run_tasks, function=function, threads=threads, rate=rate, next_queue=queue)
     times = TaskTimes(_FIRST_ESTIMATE if time_per_task is None and queue_url is None else timedelta(0))
-
     known = {each: set[str]() for each in steps}
     for each in steps:
-        prepare_in_lambda(each, action.queue)
+        prepare_in_lambda(each, queue)
 
     def handler(event: Any, context: LambdaContext | None) -> dict[str, int]:  # noqa: ARG001 - a schedule's event has no content
         invocation = RunningInvocation(context, times)
@@ -155,11 +147,30 @@ def retry_handler(
             for each in steps
         }
         invocation.on_start = lambda attempt: logs[attempt.step].attempt_started(attempt)
-        which = {"since": since and clock.now() - since, "only": only, "error_contains": error_contains}
+        sweep = _Sweep(
+            logs=logs,
+            which={"since": since and clock.now() - since, "only": only, "error_contains": error_contains},
+            limit=limit,
+            invocation=invocation,
+            min_time=time_per_task or _TOO_LATE,
+            wait=timedelta(seconds=1 / rate if rate else 0),
+        )
         with working_as(invocation.request_id), ending_with(invocation.deadline):
-            return _Sweep(action=action, logs=logs, which=which, limit=limit, invocation=invocation).perform()
+            process(sweep)
+            return sweep.report()
 
     return handler
+
+
+def _check_run_options(
+    function: StepFunction[Any] | None, threads: int, rate: float | None, time_per_task: timedelta | None
+) -> None:
+    if function is not None:
+        arguments.check_parameters(function, "ctx", may_be_async=True)
+    arguments.check_threads(threads)
+    arguments.check_rate("rate", rate)
+    if time_per_task is not None:
+        arguments.check_duration("time_per_task", time_per_task)
 
 
 def _steps_to_run(given: object, function: StepFunction[Any] | None) -> list[BoundStep[Any]]:
@@ -167,7 +178,7 @@ def _steps_to_run(given: object, function: StepFunction[Any] | None) -> list[Bou
         any_function_of(check_step(given), function)
         return [check_step(given)]
     if function is not None:
-        raise TypeError("retry_handler of a list runs the functions that are bound to its steps: leave function out")
+        raise TypeError("retry_handler runs the bound functions in a list: leave function out")
     return list(bound_functions(given, any_function_of))
 
 
@@ -185,29 +196,77 @@ def _next_queue(
 class _Sweep:
     """One scheduled invocation, which processes due tasks while there is time."""
 
-    action: _RunTasks | _SendTasks
     logs: Mapping[BoundStep[Any], InvocationLog]
-    which: Mapping[str, Any]
-    """Arguments of `due`."""
+    which: Mapping[str, Any]  # arguments of `due`
     limit: int | None
     invocation: RunningInvocation
+    min_time: timedelta
+    wait: timedelta  # the longest wait for a start because of `rate`
     tallies: dict[BoundStep[Any], Tally] = field(default_factory=dict)
     sent: int = 0
-    """How many tasks were sent to the queue."""
     out_of_time: bool = False
-    table_errors: list[PynamoDBException] = field(default_factory=list)
-    """Errors of the table that kept tasks from being claimed."""
-    unsent: list[Exception] = field(default_factory=list)
-    """Errors that kept succeeded tasks from being sent to their next queue."""
+    table_errors: list[PynamoDBException] = field(default_factory=list)  # of claims
+    unsent: list[Exception] = field(default_factory=list)  # errors of messages to the next queue
 
-    def perform(self) -> dict[str, int]:
-        self.action.process(self)
-        if self.out_of_time and not (self.sent or self.number):
-            needed = self.invocation.time_for(self.action.min_time, self.action.wait)
+    def run_tasks(
+        self, *, function: StepFunction[Any] | None, threads: int, rate: float | None, next_queue: Queue | None
+    ) -> None:
+        """Run the due tasks. Without `function`, run the bound ones.
+
+        Raise a table's error if no task could be claimed, and any other claim error at once. If a message to the next
+        queue failed, raise that at the end.
+        """
+        steps, sources = {step._definition.codes: step for step in self.logs}, list[StepSource]()
+        for step in self.logs:
+            work = StepWork(step._definition, step.start, for_threads(function or any_function_of(step, None)))
+            candidates = step._definition.candidates(threads=threads, limit=self.limit, **self.which)
+            sources.append(OnceThrough(work, candidates))
+
+        def new_attempt(given: Given) -> InvocationAttempt:
+            step = steps[given.source.work.codes]
+            return InvocationAttempt(step, given.task_id, self.invocation, next_queue=next_queue)
+
+        dispatcher = Dispatcher(sources, limit=self.limit, rate=rate, goes_on=self._has_time)
+        ThreadExecutor(dispatcher, threads, self._note, new_attempt=new_attempt).run()
+        for source in sources:
+            self.tallies[steps[source.work.codes]] = replace(source.tally, paused=source.pause is not None)
+        if self.table_errors and len(self.table_errors) == self._number:
+            raise self.table_errors[0]
+        if self.unsent:
+            raise self.unsent[0]
+
+    def send_tasks(self, *, queue: Queue) -> None:
+        """Send the due tasks, ten per request. At the end, raise TrackerError if the queue refused some."""
+        [step] = self.logs
+        candidates = step._definition.candidates(threads=1, limit=self.limit, **self.which)
+        candidates.goes_on = self._has_time
+        found = (task_id for task_id in candidates if isinstance(task_id, str))  # there is no claim to wait for
+        ids, failed = islice(found, self.limit), list[dict[str, Any]]()
+        sender = self.invocation.request_id or uuid4().hex  # a FIFO queue drops its repeated messages
+        while True:
+            if step._definition.pause() is not None:
+                self.tallies[step] = Tally(paused=True)
+                break
+            if not (batch := list(islice(ids, _BATCH_SIZE))):
+                break
+            tasks = {} if queue.message_group is None else rows(step.model, batch)
+            entries = [
+                queue.entry(str(at), task_id, sender, task=tasks.get(task_id)) for at, task_id in enumerate(batch)
+            ]
+            unsent = queue.send(entries)
+            failed += unsent
+            self.sent += len(batch) - len(unsent)
+        if failed:
+            raise queue.unsent(failed)
+
+    def report(self) -> dict[str, int]:
+        """Log each step's numbers, and return them together."""
+        if self.out_of_time and not (self.sent or self._number):
+            needed = self.invocation.time_for(self.min_time, self.wait)
             next(iter(self.logs.values())).write(
                 logging.WARNING,
-                f"no task was started, because the invocation had only {self.invocation.remaining} left and a task "
-                f"needs {needed}: give the function a longer timeout, or set a lower time_per_task",
+                f"no task was started, because {self.invocation.remaining} was left and a task needs {needed}: give "
+                "the function a longer timeout, or set a lower time_per_task",
             )
         for step, log in self.logs.items():
             log.summary(self._summary(self.tallies.get(step, Tally())))
@@ -217,12 +276,12 @@ class _Sweep:
         return {**asdict(tally), "sent": self.sent, "out_of_time": self.out_of_time}
 
     @property
-    def number(self) -> int:
+    def _number(self) -> int:
         """How many tasks have an outcome."""
         return sum(it.succeeded + it.failed + it.ignored + it.refused + it.released for it in self.tallies.values())
 
-    def note(self, attempt: Any) -> None:
-        """Log an attempt. Raise an error that says nothing about the table."""
+    def _note(self, attempt: Any) -> None:
+        """Log an attempt. Raise an error that is not about the table."""
         self.logs[attempt.step].attempt_ended(attempt)
         if attempt.unsent is not None:
             self.unsent.append(attempt.unsent)
@@ -231,96 +290,6 @@ class _Sweep:
         elif error is not None:
             raise error
 
-    def is_paused(self, step: BoundStep[Any]) -> bool:
-        """Return whether a step is paused, and note that."""
-        if step._definition.pause() is None:
-            return False
-        self.tallies[step] = Tally(paused=True)
-        return True
-
-    def has_time(self) -> bool:
-        """Return whether another task may start."""
-        self.out_of_time = self.out_of_time or not self.invocation.has_time_for(self.action.min_time, self.action.wait)
+    def _has_time(self) -> bool:
+        self.out_of_time = self.out_of_time or not self.invocation.has_time_for(self.min_time, self.wait)
         return not self.out_of_time
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _RunTasks:
-    function: StepFunction[Any] | None
-    """None for the function that is bound to the task's step."""
-    threads: int
-    rate: float | None
-    time_per_task: timedelta | None
-    queue: Queue | None
-    """The next step's queue."""
-
-    def __post_init__(self) -> None:
-        if self.function is not None:
-            check_parameters(self.function, "ctx", may_be_async=True)
-        check_threads(self.threads)
-        check_rate("rate", self.rate)
-        if self.time_per_task is not None:
-            check_duration("time_per_task", self.time_per_task)
-
-    @property
-    def min_time(self) -> timedelta:
-        return self.time_per_task or _TOO_LATE
-
-    @property
-    def wait(self) -> timedelta:
-        """How long `rate` may make a task wait before it starts."""
-        return timedelta(seconds=1 / self.rate if self.rate else 0)
-
-    def process(self, sweep: _Sweep) -> None:
-        """Run the due tasks.
-
-        An error of the table is raised if no task could be claimed, any other claim error at once. If succeeded tasks
-        could not be sent to the next queue, the first error is raised after all others have run.
-        """
-        which = {"threads": self.threads, "limit": sweep.limit, **sweep.which}
-        steps, sources = {step._definition.codes: step for step in sweep.logs}, list[StepSource]()
-        for step in sweep.logs:
-            work = StepWork(step._definition, step.start, for_threads(self.function or any_function_of(step, None)))
-            sources.append(OnceThrough(work, step._definition.candidates(**which)))
-
-        def new_attempt(given: Given) -> InvocationAttempt:
-            step = steps[given.source.work.codes]
-            return InvocationAttempt(step, given.task_id, sweep.invocation, next_queue=self.queue)
-
-        dispatcher = Dispatcher(sources, limit=sweep.limit, rate=self.rate, goes_on=sweep.has_time)
-        ThreadExecutor(dispatcher, self.threads, sweep.note, new_attempt=new_attempt).run()
-        for source in sources:
-            sweep.tallies[steps[source.work.codes]] = replace(source.tally, paused=source.pause is not None)
-        if sweep.table_errors and len(sweep.table_errors) == sweep.number:
-            raise sweep.table_errors[0]
-        if sweep.unsent:
-            raise sweep.unsent[0]
-
-
-class _SendTasks:
-    min_time, wait = _TOO_LATE, timedelta(0)
-
-    def __init__(self, queue: Queue) -> None:
-        self.queue = queue
-
-    def process(self, sweep: _Sweep) -> None:
-        """Send the due tasks, ten per request. If the queue refuses some, raise TrackerError after the others are sent.
-
-        In a FIFO queue, all messages of one invocation about one task within five minutes are one message.
-        """
-        [step] = sweep.logs
-        candidates = step._definition.candidates(threads=1, limit=sweep.limit, **sweep.which)
-        candidates.goes_on = sweep.has_time
-        found = (task_id for task_id in candidates if isinstance(task_id, str))  # there are no claims to wait for
-        ids, failed = islice(found, sweep.limit), list[dict[str, Any]]()
-        sender = sweep.invocation.request_id or uuid4().hex
-        while not sweep.is_paused(step) and (batch := list(islice(ids, _BATCH_SIZE))):
-            tasks = {} if self.queue.message_group is None else rows(step.model, batch)
-            entries = [
-                self.queue.entry(str(at), task_id, sender, task=tasks.get(task_id)) for at, task_id in enumerate(batch)
-            ]
-            unsent = self.queue.send(entries)
-            failed += unsent
-            sweep.sent += len(batch) - len(unsent)
-        if failed:
-            raise self.queue.unsent(failed)

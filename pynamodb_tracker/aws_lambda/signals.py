@@ -1,4 +1,4 @@
-"""The handler of signals: a webhook or a message wakes the task that waits for it."""
+"""A handler of signals: a webhook or a message wakes the task that waits for it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any, Generic, Literal, TypeVar, cast, get_args
+from typing import Any, Generic, Literal, TypeVar, get_args
 
+from pynamodb_tracker import exceptions
 from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.aws_lambda import http
 from pynamodb_tracker.aws_lambda import trigger as triggers
-from pynamodb_tracker.aws_lambda.delivery import Delivery
+from pynamodb_tracker.aws_lambda.delivery import Delivery, SentSignal
 from pynamodb_tracker.aws_lambda.invocation import LambdaContext, RunningInvocation, is_in_lambda
 from pynamodb_tracker.aws_lambda.journal import LEVELS, InvocationLog
 from pynamodb_tracker.aws_lambda.queue import Queue
@@ -19,13 +20,6 @@ from pynamodb_tracker.aws_lambda.result import Invocation, InvocationStatus, Rea
 from pynamodb_tracker.aws_lambda.trigger import Record, Replies, TaskId, Trigger, TriggerName, UnreadableEventError
 from pynamodb_tracker.dynamodb.retries import ending_with
 from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher
-from pynamodb_tracker.exceptions import (
-    SignalAlreadyReceivedError,
-    TaskAlreadySucceededError,
-    TaskNotFoundError,
-    TaskNotReadyError,
-    ValueNotStorableError,
-)
 from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.signals import ReceivedSignal, check_label, too_late
@@ -34,23 +28,24 @@ from pynamodb_tracker.step.signal import BoundSignal
 T = TypeVar("T", bound=TaskRow)
 
 Place = str | Callable[[Any], object]
-"""Where a payload has a value: keys and list indexes with dots between them, or a function of the payload."""
+"""Where a payload has a value: a path, such as "body.amount", or a function."""
 
 Other = Literal["ack", "conflict"]
-"""The reply to a signal that no run will act on: another one counts, the task has done without it, or it has ended.
-ack: 200, or the record is acknowledged. conflict: 409, or an error, so that a queue keeps the message for a person."""
+"""The reply to a signal that no run will act on. ack: 200, or the record is acknowledged. conflict: 409, or an error,
+so that a queue keeps the message.
+"""
 
 _TRY_AGAIN = timedelta(seconds=5)
+# The status codes of results. 503 for any other error.
 _CODES: Mapping[InvocationStatus, int] = {"unreadable": 400, "not_found": 404, "mismatch": 409, "failed": 500}
-"""The status code of each result other than success. 503 for any other."""
+# Why a signal is not stored. "unavailable" for any other error.
 _REASONS: Mapping[type[Exception], Reason] = {
-    SignalAlreadyReceivedError: "mismatch",
-    TaskAlreadySucceededError: "mismatch",
-    TaskNotFoundError: "not_found",
-    TaskNotReadyError: "not_ready",
-    TypeError: "failed",
+    exceptions.SignalAlreadyReceivedError: "mismatch",
+    exceptions.TaskAlreadySucceededError: "mismatch",
+    exceptions.TaskNotFoundError: "not_found",
+    exceptions.TaskNotReadyError: "not_ready",
+    TypeError: "failed",  # the handler lacks the round
 }
-"""Why a signal is not stored. "unavailable" for any other error. "failed": the handler lacks the round."""
 
 
 def handles_signal(
@@ -67,20 +62,19 @@ def handles_signal(
 ) -> Callable[[Any, LambdaContext | None], Any]:
     """Make a Lambda handler that sends a signal, such as `Order.paid`, for each event, or each record of a batch.
 
-    Triggers and payloads are those of `handles`. A path is keys such as "body.order_id". Check first who sent a
-    request, in a function that calls the handler.
+    Triggers and payloads are as in `handles`. Check first who sent a request, in a function that calls the handler.
 
     | the signal comes | `effect` | `will_be_read` | an HTTP client gets |
     | --- | --- | --- | --- |
     | before a step waits for it | `early` | true | 200 |
     | before the limit, or before a run is started after it | `resumed` | true | 200 |
     | while such a run lasts, or is retried, or has given up | `late` | true | 200 |
-    | while the task waits for more, or once more | `stored` | true | 200 |
+    | while the task waits for more signals, or again | `stored` | true | 200 |
     | after a run has succeeded without it | `late` | false | 200, or 409 |
     | after the task was cancelled | `cancelled` | false | 200, or 409 |
-    | after another one, or after the end of the task | `other` | false | 200, or 409 |
-    | for a task or a round that is not there | | | 404 |
-    | in a request that cannot be read, or with a value that cannot be stored | | | 400 |
+    | after a different one, or after the task's end | `other` | false | 200, or 409 |
+    | for a missing task or round | | | 404 |
+    | in an unreadable request, or with a value that cannot be stored | | | 400 |
     | for a task that is not ready, or while the table cannot be used | | | 503 with `retry-after` |
 
     `other` chooses between 200 and 409. For any other caller, each code except 200 is an error, and a record is
@@ -88,16 +82,16 @@ def handles_signal(
 
     Args:
         signal: The signal to send.
-        task_id: Where the payload has the task id: a path, or a function.
+        task_id: Where the payload has the task id: a path such as "body.order_id", or a function.
         value: Where the payload has the value: a path, or a function.
         key: Where the payload has the key that tells repeated deliveries: a path, or a function.
-        round: Where the payload has the round. A task that repeats or starts over needs it.
+        round: Where the payload has the round, which a task needs that repeats or starts over.
         by: Who sends the signal, or a function that returns that.
         trigger: As in `handles`.
-        other: What the sender gets for a signal that no run will act on: 200 for "ack", 409 or an error for
-            "conflict". Either is logged as a warning.
-        next_queue_url: The URL of the queue of the step that waits. `{"task_id": ...}` is sent there if the signal has
-            made the task due, and again for a repeated delivery until the task has been started.
+        other: The reply to a signal that no run will act on: "ack" for 200, "conflict" for 409 or an error. Both log a
+            warning.
+        next_queue_url: The waiting step's queue. The handler sends `{"task_id": ...}` there if the signal has made the
+            task due, and again for a repeated delivery until the task has been started.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -109,7 +103,7 @@ def handles_signal(
     given: object = signal
     if not isinstance(given, BoundSignal):
         raise TypeError(f"this takes a signal that a use case declares, such as Order.paid, not {shown(given)}")
-    signal.model.tracker.use_case  # noqa: B018 - a TypeError on the table class, which has no tasks
+    signal.model.tracker.use_case  # noqa: B018 - raises a TypeError for a table's class
     for name, where in {"task_id": task_id, "value": value, "key": key, "round": round}.items():
         if where is not None or name == "task_id":
             triggers.check_place(name, where)
@@ -137,29 +131,8 @@ def handles_signal(
 
 
 @dataclass(frozen=True, slots=True)
-class _Attempt:
-    """The result of sending a signal."""
-
-    result: Invocation[Any]
-    is_only_here = False
-
-    @property
-    def reason(self) -> Reason | None:
-        status = self.result.status
-        return None if status == "succeeded" else cast("Reason", status)
-
-    @property
-    def cause(self) -> BaseException | None:
-        return self.result.error
-
-    @property
-    def is_broken(self) -> bool:
-        return self.result.status == "unavailable"
-
-
-@dataclass(frozen=True, slots=True)
 class _Sender(Generic[T]):
-    """Sends the signal of a record."""
+    """Sends a record's signal."""
 
     signal: BoundSignal[T]
     task_id: TaskId
@@ -170,13 +143,11 @@ class _Sender(Generic[T]):
     creates_first: bool = False
 
     def create_missing(self, records: Sequence[Record], trigger: Trigger, invocation: RunningInvocation) -> int:  # noqa: ARG002 - as RecordRunner has them
-        """Create nothing: a signal is for an existing task."""
-        return 0
+        return 0  # a signal is for an existing task
 
     def run(
         self, record: Record, trigger: Trigger, _invocation: RunningInvocation, _batcher: WriteBatcher | None
-    ) -> _Attempt:
-        """Send the signal, and a message if it has made the task due."""
+    ) -> SentSignal:
         payload = triggers.call_on(record.content, "payload", trigger.payload)
         task_id = triggers.read_task_id(self.task_id, payload)
         options = {name: triggers.found_at(name, place, payload) for name, place in self.places.items()}
@@ -196,14 +167,14 @@ class _Sender(Generic[T]):
             unsent = self.next_queue.send_one(result.task, f"{self.signal.name} {first.token}", group=record.group)
             if unsent is not None:
                 result = replace(result, status="unavailable", error=unsent, retry_after=_TRY_AGAIN)
-        return _Attempt(result)
+        return SentSignal(result)
 
     def _send(self, task_id: str, options: dict[str, Any]) -> Invocation[Any]:
         try:
             sent = self.signal.send(task_id, **options)
-        except ValueNotStorableError as error:
+        except exceptions.ValueNotStorableError as error:
             raise UnreadableEventError(str(error)) from error
-        except Exception as error:  # noqa: BLE001 - kept for the caller, and the next record is still to be run
+        except Exception as error:  # noqa: BLE001 - kept for the caller, because other records must run
             found = (reason for kind, reason in _REASONS.items() if isinstance(error, kind))
             reason: Reason = next(found, "unavailable")
             again = _TRY_AGAIN if reason in {"not_ready", "unavailable"} else None
@@ -215,7 +186,7 @@ class _Sender(Generic[T]):
         return Invocation(status="mismatch", error=too_late(sent.task, self.signal.name), **told)
 
     def _woken_by(self, result: Invocation[Any]) -> ReceivedSignal | None:
-        """Return the signal that counts if it has made the task due, and the task has not been started since."""
+        """Return the signal if it has made the task due, and no run has started since."""
         task: Any = result.task
         if task.awaited_signals or task.blockers:
             return None
@@ -223,20 +194,20 @@ class _Sender(Generic[T]):
         is_pending = any(task.status == codes.pending for codes in task.tracker.steps)
         return first if first is not None and is_pending and task.due_time == first.time else None
 
-    def report(self, journal: InvocationLog, attempt: _Attempt, record: Record) -> None:
+    def report(self, journal: InvocationLog, attempt: SentSignal, record: Record) -> None:
         result, model = attempt.result, self.signal.model
         about = {**log_fields(model.tracker.use_case.name, None, result.task_id), "signal": self.signal.name}
-        became = f"was not stored: {result.error}" if result.result is None else f"is {result.result}"
+        effect = f"was not stored: {result.error}" if result.result is None else f"is {result.result}"
         level = LEVELS.get(result.status, logging.ERROR)
         if result.result is not None and result.status == "mismatch":
             level = logging.INFO  # `send` has logged the warning
         elif result.result is not None and result.error is not None:
-            became += f", but its task was not sent to the queue of its step: {result.error}"
-        message = f"{self.signal.name} of {model.__name__} {result.task_id!r} {became}"
+            effect += f", but its task was not sent to its step's queue: {result.error}"
+        message = f"{self.signal.name} of {model.__name__} {result.task_id!r} {effect}"
         journal.write(level, message, record, **about, outcome=result.status)
 
     def value_for(self, result: Invocation[Any]) -> dict[str, Any]:
-        """Return the response to a caller. `effect` is what `send` returns, or "other" if it is not stored."""
+        """Return the response to a caller, with what `send` returns as `effect`, or "other"."""
         read = result.status == "succeeded"
         return {"task_id": result.task_id, "effect": result.result or "other", "will_be_read": read}
 

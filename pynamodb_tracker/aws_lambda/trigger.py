@@ -1,4 +1,7 @@
-"""Event sources: how to recognize their events, find the task ids in them, and respond."""
+"""Event sources: how to recognize their events, find task ids in them, and respond.
+
+The functions here raise UnreadableEventError if an event lacks something.
+"""
 
 import base64
 import json
@@ -17,39 +20,34 @@ from pynamodb_tracker.model.schema import SEPARATOR
 log = logging.getLogger("pynamodb_tracker")
 
 TaskId = str | Callable[[Any], str]
-"""Where a payload has the task id: keys and list indexes with dots between them, or a function that returns it."""
+"""Where a payload has the task id: keys and list indexes with dots between them, or a function."""
 
 _URL_ENCODED = ".s3.object.key"
-"""The end of paths to the key of an S3 object, which S3 notifications URL-encode:
-https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html"""
+"""S3 URL-encodes the keys of objects in paths that end like this:
+https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html
+"""
 
 
 class UnreadableEventError(TrackerError, ValueError):
     """An event or a record is not as the handler expects. Delivering it again would not help."""
 
     entry = "in-aws-lambda"
-    task_id: str | None = None
-    """The task of the event, if its id could be read."""
-    is_by_function = False
-    """Whether a user's function raised. The traceback is that function's, without its message."""
+    task_id: str | None = None  # if it could be read
+    is_by_function = False  # the traceback is from a user's function, without its message
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
     """The part of an event that is about one task."""
 
-    content: Any
-    """The record as delivered."""
-    name: str = ""
-    """Its id for the log: a message id, a sequence number, or a partition and an offset."""
-    group: str | None = None
-    """The message group or partition, which is processed in order."""
-    identifier: Mapping[str, Any] | None = None
-    """Its identifier in `batchItemFailures`, if that is not the name."""
+    content: Any  # as delivered
+    name: str = ""  # its id in the log: a message id, a sequence number, or a partition and an offset
+    group: str | None = None  # the message group or partition, which is processed in order
+    identifier: Mapping[str, Any] | None = None  # in `batchItemFailures`, if that is not the name
 
 
 def is_path(where: object) -> bool:
-    """Return whether this is a path: keys and list indexes with dots between them."""
+    """Return whether this is a path of keys and list indexes."""
     return isinstance(where, str) and all(where.split("."))
 
 
@@ -57,23 +55,22 @@ def check_place(name: str, where: object) -> None:
     """Refuse an argument that is neither a path nor a function."""
     if not (callable(where) or is_path(where)):
         raise TypeError(
-            f'{name} is keys with dots between them, such as "detail.order_id", or a function of the payload, '
-            f"not {shown(where)}"
+            f'{name} is a path, such as "detail.order_id", or a function that gets the payload, not {shown(where)}'
         )
 
 
 def found_at(name: str, where: str | Callable[[Any], object], payload: object) -> object:
-    """Return the payload's value at a path or from a function. Raise UnreadableEventError if there is none."""
+    """Return the payload's value at a path or from a function."""
     return value_at(where, payload) if isinstance(where, str) else call_on(payload, name, where)
 
 
 def read_task_id(where: TaskId, payload: object) -> str:
-    """Return the task id in a payload. Raise UnreadableEventError if there is none."""
+    """Return the task id in a payload."""
     if isinstance(where, str) and where.startswith("Records.0.") and isinstance(payload, Mapping):
         records = payload.get("Records")  # of S3, in a message
         if isinstance(records, list) and len(records) > 1:
             raise UnreadableEventError(
-                f"it has {len(records)} records, and {where!r} is about the first one only: write task_id as a "
+                f"it has {len(records)} records, and {where!r} is only about the first one: write task_id as a "
                 "function, or let the records come from their source, one by one"
             )
     found = found_at("task_id", where, payload)
@@ -90,21 +87,21 @@ def read_task_id(where: TaskId, payload: object) -> str:
 
 
 def call_on(value: object, name: str, function: Callable[[Any], Any]) -> Any:
-    """Call the user's function `name` with a value. Raise UnreadableEventError if it raises."""
+    """Call the user's function `name`."""
     try:
         return function(value)
     except UnreadableEventError:
         raise
     except Exception as error:  # its message may contain a value, its traceback lines do not
         log.debug("%s raised", name, exc_info=True)
-        text = f"{name} raised {type(error).__name__} for {shape_of(value)}; its message is logged at level DEBUG"
+        text = f"{name} raised {type(error).__name__} for {shape_of(value)}. Its message is logged at level DEBUG"
         unreadable = UnreadableEventError(text).with_traceback(error.__traceback__)
         unreadable.is_by_function = getattr(function, "__module__", None) != __name__
         raise unreadable from None
 
 
 def value_at(path: str, payload: object) -> object:
-    """Return the payload's value at a path. Raise UnreadableEventError if there is none."""
+    """Return the payload's value at a path."""
     found = payload
     for key in path.split("."):
         if isinstance(found, Mapping) and key in found:
@@ -113,13 +110,13 @@ def value_at(path: str, payload: object) -> object:
             found = found[int(key)]
         else:
             raise UnreadableEventError(
-                f"there is no key {key!r}, of the path {path!r}, in {shape_of(found)}: correct the path or the trigger"
+                f"{key!r} of the path {path!r} is not in {shape_of(found)}: correct the path or the trigger"
             )
     return found
 
 
 def shape_of(value: object) -> str:
-    """Describe a payload's shape for the log. Its values may be confidential."""
+    """Describe a payload's shape for the log, because its values may be confidential."""
     if isinstance(value, Mapping):
         return f"an object with {shown(sorted(map(str, value)))}" if value else "an empty object"
     size = f" of length {len(value)}" if isinstance(value, Sized) else ""
@@ -149,23 +146,26 @@ def _kafka_value(record: Mapping[str, Any]) -> Any:
 
 
 TriggerName = Literal["direct", "http", "async", "eventbridge", "s3", "sns", "sqs", "kinesis", "dynamodb", "kafka"]
-"""direct: a caller waits for the response, such as a state machine of Step Functions. http: a client of API Gateway, a
-function URL or a load balancer waits for a response. async, eventbridge, s3, sns: Lambda retries twice, and then sends
-the event to a dead-letter queue or a destination. sqs, kinesis, dynamodb (streams of tables) and kafka (Amazon MSK and
-self-managed clusters) deliver batches of records."""
+"""direct: a caller waits for the response, such as Step Functions. http: a client of API Gateway, a function URL or a
+load balancer waits. async, eventbridge, s3, sns: Lambda retries twice, and then sends the event to a dead-letter queue
+or a destination. sqs, kinesis, dynamodb (streams of tables) and kafka (Amazon MSK and self-managed clusters) deliver
+batches.
+"""
 
 Reply = Literal["ack", "raise"]
-"""ack: the caller gets a response, or the record is acknowledged. raise: the error is raised, or the record is
-redelivered."""
+"""ack: the caller gets a response, or the record is acknowledged. raise: the caller gets an error, or the record is
+redelivered.
+"""
 
 BatchReply = Literal["report", "raise"]
-"""report: the response to a batch names the failed records, and only these are redelivered. This needs
-ReportBatchItemFailures. raise: an error is raised if any record failed, and the whole batch is redelivered."""
+"""report: the response names the failed records, which needs ReportBatchItemFailures, and only these are redelivered.
+raise: if a record failed, the whole batch is redelivered.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replies:
-    """The reply to the caller if a task did not succeed in this invocation. None is the trigger's default.
+    """The replies to the caller if a task did not succeed in this invocation. None is the trigger's default.
 
     Examples:
         >>> handler = handles(Order.ship, task_id="order_id", replies=Replies(locked="ack"))
@@ -176,31 +176,30 @@ class Replies:
     locked: Reply | None = None
     """Another worker holds the lock."""
     not_ready: Reply | None = None
-    """The task is not due yet, or one of its earlier steps has not succeeded."""
+    """The task is not due yet, or has not succeeded at an earlier step."""
     waits: Reply | None = None
-    """The task waits for other tasks or for its next occurrence. It becomes due by itself."""
+    """The task waits for other tasks or its next occurrence. It becomes due by itself."""
     paused: Reply | None = None
-    """The step is paused. The task exists, and a worker or a schedule can run it after the pause."""
+    """The step is paused. A worker or a schedule can run the task later."""
     limited: Reply | None = None
-    """All slots of the step's concurrency limit are taken. The task exists, or was created, and a worker or a schedule
-    can run it."""
+    """The step's limit is reached. A worker or a schedule can run the task later."""
     not_found: Reply | None = None
-    """There is no such task."""
+    """The task does not exist."""
     mismatch: Reply | None = None
-    """The task was started with another payload before. See `must_match`."""
+    """The task was started with a different payload before. See `must_match`."""
     ignored: Reply | None = None
-    """The task is ignored at this step or an earlier one: it was before, or this attempt was its last one."""
+    """The task is ignored at this step or an earlier one, perhaps since this attempt."""
     cancelled: Reply | None = None
-    """The task was cancelled. Acknowledged by default, because another delivery does not help. HTTP clients get 410."""
+    """The task was cancelled. Acknowledged by default, because redelivery does not help. HTTP clients get 410."""
     failed: Reply | None = None
     """This attempt failed, and the task will be retried."""
     released: Reply | None = None
-    """The attempt was released because the function was stopped from outside. It does not count."""
+    """The attempt was released, and does not count, because the function was stopped from outside."""
     unavailable: Reply | None = None
     """The table or the next step's queue could not be used, or the lock was lost."""
     batch: BatchReply | None = None
-    """The reply to a batch with failed records. The default is "report". For kafka it is "raise", because Lambda
-    ignores a report and loses the records, unless the event source mapping is in provisioned mode:
+    """The reply to a batch with failed records. By default "report", but "raise" for kafka, because Lambda ignores a
+    report and loses the records, unless the event source mapping is in provisioned mode:
     https://docs.aws.amazon.com/lambda/latest/dg/kafka-retry-configurations.html"""
 
     def __post_init__(self) -> None:
@@ -216,46 +215,37 @@ class Replies:
         )
 
     def to(self, reason: Reason | None) -> Reply:
-        """Return the reply for that reason. None means that the task succeeded."""
+        """Return the reply for a reason. None means that the task succeeded."""
         return "ack" if reason is None else getattr(self, reason) or "raise"
 
 
-def _replies_of(reply: Reply) -> Replies:
+def _reply_always(reply: Reply) -> Replies:
     return Replies(**{field.name: reply for field in fields(Replies) if field.name != "batch"}, batch="report")
 
 
-_TO_CALLERS = Replies(succeeded="ack", cancelled="ack").over(_replies_of("raise"))
-"""For a caller that gets the error and decides what to do."""
-_TO_CLIENTS = _replies_of("ack")
-"""For a client that gets a status code for each reason. An error would be a server error without a body."""
+_TO_CALLERS = Replies(succeeded="ack", cancelled="ack").over(_reply_always("raise"))
+_TO_CLIENTS = _reply_always("ack")  # with a status code, because an error would be a server error without a body
+# Redelivery does not help these: the message would become a dead letter too early.
 _TO_RETRIES = Replies(waits="ack", paused="ack", ignored="ack").over(_TO_CALLERS)
-"""For a trigger that delivers again after an error. That does not help an ignored task. It does not help one that waits
-for others or is paused, either: the message would become a dead letter before the others end, or the pause does."""
+# Acknowledging would break the order.
 _TO_STREAMS = Replies(paused="raise").over(_TO_RETRIES)
-"""For ordered records: acknowledging one would break the order. Disable their event source mapping during a pause."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """One kind of event source."""
+    """A kind of event source."""
 
     name: TriggerName
     replies: Replies
-    payload: Callable[[Any], Any] = _whole_record
-    """Returns the payload for the user's function."""
-    sources: tuple[str, ...] = ()
-    """The event sources of its records. Empty if an event has no records and is about one task."""
+    payload: Callable[[Any], Any] = _whole_record  # for the user's function
+    sources: tuple[str, ...] = ()  # in its records, or empty if an event is about one task
     read: Callable[[Any], Record] = Record
-    """Returns the Record for a record or for the whole event."""
-    is_batch: bool = False
-    """Whether the response names the records that failed."""
-    is_stream: bool = False
-    """Whether all records are redelivered from the first failed one on."""
-    keeps_groups: bool = False
-    """Whether acknowledging a message lets the next one of its group through."""
+    is_batch: bool = False  # the response names the records that failed
+    is_stream: bool = False  # all records from the first failed one on are redelivered
+    keeps_groups: bool = False  # a message waits until the earlier ones in its group are acknowledged
 
     def records(self, event: object) -> list[Record]:
-        """Return the records of an event. Raise UnreadableEventError if the event is not from this trigger."""
+        """Return an event's records."""
         if not self.sources:
             if (self is _EVENTBRIDGE and not _is_of_eventbridge(event)) or (self is HTTP and not is_request(event)):
                 raise self._refusal(event)
@@ -269,13 +259,13 @@ class Trigger:
             raise self._refusal(event) from error
 
     def _refusal(self, event: object) -> UnreadableEventError:
-        return UnreadableEventError(f"this is not an event of the trigger {self.name!r}: {shape_of(event)}")
+        return UnreadableEventError(f"this event is not from the trigger {self.name!r}: {shape_of(event)}")
 
 
 def _is_beside_tasks(record: Mapping[str, Any]) -> bool:
-    """Return whether a record of the task table's own stream is about an item that is not a task, such as a chunk.
+    """Return whether a record from a task table's stream is about an item that is not a task.
 
-    Their range keys have a `#`, which no use case has in its name.
+    These have a `#` in their range keys, and use case names do not.
     """
     keys = record.get("dynamodb", {}).get("Keys", {})
     return "task_id" in keys and SEPARATOR in keys.get("use_case_id", {}).get("S", "")
@@ -336,7 +326,7 @@ def trigger_named(name: TriggerName) -> Trigger:
 
 
 def trigger_of(event: object) -> Trigger:
-    """Return the trigger that an event's shape tells. Any other shape is direct."""
+    """Return the trigger that an event's shape tells, or else direct."""
     if _is_of_eventbridge(event):
         return _EVENTBRIDGE
     sources, _ = _records_in(event) or (set(), [])
@@ -347,9 +337,8 @@ def trigger_of(event: object) -> Trigger:
 
 
 def state_of_window(event: object) -> dict[str, Any]:
-    """Return the unchanged state for the response to a stream's event in a tumbling window.
+    """Return the unchanged state for the response to an event in a tumbling window, which Lambda needs.
 
-    Without it, Lambda counts the invocation as failed:
     https://docs.aws.amazon.com/lambda/latest/dg/services-kinesis-windows.html
     """
     if isinstance(event, Mapping) and "isFinalInvokeForWindow" in event:
@@ -362,7 +351,6 @@ def _is_of_eventbridge(event: object) -> bool:
 
 
 def _records_in(event: object) -> tuple[set[str], list[Mapping[str, Any]]] | None:
-    """Return an event's sources and records, or None if it has no list of objects."""
     if not isinstance(event, Mapping):
         return None
     records, partitions = event.get("Records"), event.get("records")

@@ -14,7 +14,7 @@ from io import UnsupportedOperation
 from typing import Any, Protocol, TextIO
 
 from pynamodb_tracker.cli.terminal import StdoutError, flush
-from pynamodb_tracker.worker.shutdown import MessageQueue, handling
+from pynamodb_tracker.worker.shutdown import MessageQueue, handle_signals
 
 _SIGPIPE = 13
 """The signal for a closed pipe. Python's signal module does not have it on Windows."""
@@ -93,7 +93,7 @@ def run_stoppable(work: StoppableWork) -> None:
         messages.put(number)
 
     thread = threading.Thread(target=on_thread, name="pynamodb_tracker-cli", daemon=True)
-    with handling(dict.fromkeys(("SIGINT", "SIGTERM", "SIGHUP"), on_signal)):
+    with handle_signals(dict.fromkeys(("SIGINT", "SIGTERM", "SIGHUP"), on_signal)):
         thread.start()
         signals = 0
         while messages.get() != _ENDED:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pynamodb_tracker.cli.command import CannotRunError
 from pynamodb_tracker.cli.options import person
 from pynamodb_tracker.task.task import Task
-from pynamodb_tracker.worker.shutdown import handling
+from pynamodb_tracker.worker.shutdown import handle_signals
 
 if TYPE_CHECKING:
     import uvicorn
@@ -54,7 +54,7 @@ class PageServer:
         handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
         log.addHandler(handler)
         try:  # the signal needs no handler of its own: uvicorn stops, and then repeats it
-            with handling(dict.fromkeys(("SIGINT", "SIGTERM"), lambda *_: None)), self._socket:
+            with handle_signals(dict.fromkeys(("SIGINT", "SIGTERM"), lambda *_: None)), self._socket:
                 server.run([self._socket])
         finally:
             log.removeHandler(handler)

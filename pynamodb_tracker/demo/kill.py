@@ -27,7 +27,7 @@ from pynamodb_tracker.demo import DemoError, quiet
 from pynamodb_tracker.demo.pipeline import LOCK, MARGIN, DemoTask
 from pynamodb_tracker.demo.summary import say
 from pynamodb_tracker.testing import local_table
-from pynamodb_tracker.worker.shutdown import blocked
+from pynamodb_tracker.worker.shutdown import block_signals
 
 _LONGEST = 30
 """Seconds after which a worker has failed unless it has charged or ended."""
@@ -181,7 +181,7 @@ def _start_workers(url: str) -> list[SpawnProcess]:
         get_context("spawn").Process(target=work, args=(url, order_id), daemon=True) for order_id, work in WORK.items()
     ]
     resource_tracker.ensure_running()  # otherwise the first start would unblock signals
-    with blocked("SIGINT"):  # Ctrl-C in a terminal gets to all processes, but the demo itself ends its workers
+    with block_signals("SIGINT"):  # Ctrl-C in a terminal gets to all processes, but the demo itself ends its workers
         for worker in workers:
             worker.start()
     return workers

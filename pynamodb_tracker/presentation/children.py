@@ -8,7 +8,7 @@ from typing import Any
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.side_by_side import side_by_side
-from pynamodb_tracker.features.children.child_list import Children, awaited_tasks, children_of
+from pynamodb_tracker.features.children.child_list import Children, awaited_tasks, read_children
 from pynamodb_tracker.model.hydration import rows_to_show
 from pynamodb_tracker.model.overflow import RowKey
 from pynamodb_tracker.model.row import TaskRow
@@ -134,7 +134,7 @@ def families_of(tasks: Sequence[TaskRow], most: int) -> dict[RowKey, Family]:
     for _ in range(_LEVELS):
         if not level or left <= 0:
             break
-        found = children_of(level, most=left)
+        found = read_children(level, most=left)
         known |= found
         below = [child for each in found.values() for child in each.tasks]
         level, left = [child for child in below if awaited_tasks(child)], left - len(below)

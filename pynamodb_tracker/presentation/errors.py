@@ -36,7 +36,9 @@ def one_line(error: BaseException) -> str:
     return " ".join(str(cause).split())
 
 
-_ADVICE = re.compile(r"; (?:(?:start|ignore|cancel) takes |write \w+\.create\()")
+_ADVICE = re.compile(
+    r"[;.] (?:(?:start|ignore|cancel) takes |(?:write|Call) \w+\.create\(|To (?:ignore it now|do that anyway|run a ))"
+)
 
 
 def for_people(error: BaseException) -> str:

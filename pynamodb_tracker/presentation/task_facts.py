@@ -16,9 +16,9 @@ from pynamodb_tracker.arguments import check_task_id
 from pynamodb_tracker.dynamodb.connection import endpoint_of
 from pynamodb_tracker.exceptions import LockLostError, TaskNotFoundError
 from pynamodb_tracker.features.checkpoints import DoneParts
-from pynamodb_tracker.features.postponing import first_failure
 from pynamodb_tracker.model import hydration
 from pynamodb_tracker.model.data import DataAttribute
+from pynamodb_tracker.model.failure import first_failure
 from pynamodb_tracker.model.recent_ends import End
 from pynamodb_tracker.model.references import Reference, parse, round_of
 from pynamodb_tracker.model.repeat import LastRun

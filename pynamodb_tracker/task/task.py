@@ -152,9 +152,11 @@ class Task(GuardedRow, metaclass=TaskMeta):
 
             also = record_of_new(cls)
         if wait_for is not None or until is not None:
-            from pynamodb_tracker.features.signals import awaiting  # noqa: PLC0415 - few cold starts need it
+            from pynamodb_tracker.features.signals import attributes_awaiting  # noqa: PLC0415 - few cold starts need it
 
-            also, due_time = awaiting(cls, wait_for, until, due_time=due_time, state=state, group=group, repeat=repeat)
+            also, due_time = attributes_awaiting(
+                cls, wait_for, until, due_time=due_time, state=state, group=group, repeat=repeat
+            )
         if repeat is not None:
             _list_schedule(cls, task_id)
         task = transitions.create(
@@ -456,13 +458,13 @@ class Task(GuardedRow, metaclass=TaskMeta):
             >>> Order.cancel("o-2", reason="the customer moved away")
             >>> Order.reopen("o-2", by="ada")
         """
-        from pynamodb_tracker.transitions import cancelling  # noqa: PLC0415 - as above
+        from pynamodb_tracker.transitions.reopening import reopen_anywhere  # noqa: PLC0415 - as above
 
         task_id, by = arguments.check_task_id(task_id), arguments.check_name("by", by)
         arguments.check_flags(clear_checkpoints=clear_checkpoints)
         cls.tracker.check_urgent(urgent)
         options = {"clear_checkpoints": clear_checkpoints, "urgent": urgent}
-        reopened: Self = cancelling.reopen(cls, task_id, by, arguments.check_time("due_time", due_time), **options)
+        reopened: Self = reopen_anywhere(cls, task_id, by, arguments.check_time("due_time", due_time), **options)
         return reopened
 
     @classmethod

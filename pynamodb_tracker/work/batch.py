@@ -1,4 +1,4 @@
-"""A batch: one function on the due tasks of a step, each once, with a report of the outcomes."""
+"""Runs one function on a step's due tasks, each once, and reports the outcomes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ log = logging.getLogger("pynamodb_tracker")
 
 
 def add_to(report: Report, attempt: Attempt) -> None:
-    """Add a task to the list of its outcome."""
+    """Add a task to its outcome's list."""
     report.postponed += attempt.details.postponed
     if attempt.outcome != "refused":
         getattr(report, attempt.outcome).append(attempt.task_id)
@@ -27,10 +27,7 @@ def add_to(report: Report, attempt: Attempt) -> None:
 
 
 class Batch:
-    """One function on what is due, once over, and the report as it grows.
-
-    It ends early if all claims fail for good, or at an unexpected error.
-    """
+    """One function on the due tasks, and its report. It ends early if claims keep failing permanently."""
 
     def __init__(
         self,
@@ -50,28 +47,28 @@ class Batch:
         self._has_ended = False
 
     def add(self, attempt: Attempt) -> None:
-        """Add an attempt to the report. Raise an error that kept it from starting, unless a request has failed."""
+        """Add an attempt to the report. Raise an unexpected error that kept it from starting."""
         if (error := attempt.unexpected_error) is not None:
             raise error
         add_to(self.report, attempt)
         failed = None if attempt.was_claimed else attempt.error
-        # A retry changes nothing, and it is not because of the task's row.
-        is_for_good = isinstance(failed, PynamoDBException) and not (is_temporary(failed) or is_invalid(failed))
-        self._failures = self._failures + 1 if is_for_good else 0
-        if self._failures == FAILURES_IN_A_ROW:  # no other claim will do better
+        # Neither a retry helps, nor another row: an invalid request is due to this task's row.
+        is_permanent = isinstance(failed, PynamoDBException) and not (is_temporary(failed) or is_invalid(failed))
+        self._failures = self._failures + 1 if is_permanent else 0
+        if self._failures == FAILURES_IN_A_ROW:
             self._has_ended = True
             self.dispatcher.close()
         if self._progress is not None:
             self._progress(self.report)
 
     def close(self) -> None:
-        """Complete the report. Log once how many tasks were refused because requests failed, and why."""
+        """Complete the report. Log once how many tasks were refused because requests failed."""
         self.report.paused = self._source.pause is not None
         refused = self.report.refused.items()
         failed = [(task_id, error) for task_id, error in refused if isinstance(error, PynamoDBException)]
         if failed:
             codes, (task_id, error) = self._work.codes, failed[0]
-            text = "%d tasks of %s are refused at %s, because requests failed; the first one is %r: %s: %s%s"
-            ended = "; no more tasks were tried, because the last requests would fail again" if self._has_ended else ""
+            text = "%d tasks of %s are refused at %s, because requests failed. The first one is %r: %s: %s%s"
+            ended = ". No more tasks were tried, because their requests would fail, too" if self._has_ended else ""
             about = len(failed), codes.use_case_id, codes.step, task_id, type(error).__name__, error, ended
             log.warning(text, *about, extra=self._work.log_fields)

@@ -1,6 +1,6 @@
-"""One operation on many tasks, on threads. A refusal is reported and does not stop the others.
+"""Changes many tasks on threads, and reports which ones were refused.
 
-Threads that write at about the same time share requests of up to 25 writes. On one thread, each write is a request.
+Threads that write at about the same time share requests of up to 25 writes.
 """
 
 from __future__ import annotations
@@ -26,11 +26,9 @@ from pynamodb_tracker.work.threads import in_threads
 A = TypeVar("A")
 T = TypeVar("T", bound=TaskRow)
 
-Outcome = Literal["succeeded", "ignored"]
-"""The list of the report that a changed task is added to."""
+Outcome = Literal["succeeded", "ignored"]  # the report's list that gets a task
 
-_READ_TOGETHER = 100
-"""Rows that one request reads ahead: as many as it can. Rows that change before their turn are read again."""
+_READ_TOGETHER = 100  # rows that one request reads ahead
 
 
 def report_of_each(
@@ -43,10 +41,10 @@ def report_of_each(
 
     Args:
         tasks: Task ids, each with an argument for the change.
-        change: Changes a task and returns the list of the report to add it to, or None. Errors of the tracker and of
-            PynamoDB refuse the task, and all others propagate.
-        threads: How many tasks to change at the same time.
-        group_of: Returns the group of an argument. Tasks of a group are changed one after another, in order.
+        change: Changes a task and returns its list in the report, or None. Errors from the tracker and PynamoDB refuse
+            the task, and others propagate.
+        threads: How many tasks to change at once.
+        group_of: Returns an argument's group, in which tasks are changed in order, one after another.
     """
     report = Report()
 
@@ -67,9 +65,9 @@ def in_threads_together(
     threads: int,
     group_of: Callable[[A], object] = lambda _: None,
 ) -> None:
-    """Call the function on each item, as `in_threads` does. The threads send their writes together.
+    """Call the function on each item, as `in_threads` does. The threads share requests.
 
-    Items of one group, a text, are changed one after another, in order.
+    Items with the same text as their group are changed in order, one after another.
     """
     if threads == 1:
         in_threads(change, items, 1)
@@ -79,29 +77,25 @@ def in_threads_together(
 
 
 class _Together(Generic[A]):
-    """Changes the items of each group in order: the thread that has the turn changes the first remaining item.
-
-    The threads are about to send a write, all of them until the items run out.
-    """
+    """Changes each group's items in order: the thread that has the turn changes the first one."""
 
     def __init__(self, change: Callable[[A], None], group_of: Callable[[A], object], threads: int) -> None:
         self._change = change
         self._group_of = group_of
         self._batcher = WriteBatcher()
         self._batcher.add_senders(threads)
-        self._queues: dict[object, tuple[threading.Lock, deque[A]]] = {}
-        """The turn and the items of each group. It is there as long as it has items."""
+        self._queues: dict[object, tuple[threading.Lock, deque[A]]] = {}  # each group's turn and items
         self._sending = threads
         self._busy = 0
         self._ended = False
         self._guard = threading.Lock()
 
     def fed_with(self, items: Iterable[A]) -> Iterator[object]:
-        """Yield the group of each item. Each keeps a thread busy until `change_next` has changed an item of it."""
+        """Yield each item's group. It keeps a thread busy until `change_next` has changed an item."""
         for item in items:
             group = self._group_of(item)
             if not isinstance(group, str):
-                group = object()  # it waits for nothing
+                group = object()  # its own, so that it does not wait
             with self._guard:
                 self._queues.setdefault(group, (threading.Lock(), deque()))[1].append(item)
                 self._busy += 1
@@ -142,10 +136,7 @@ def each_once(task_ids: Iterable[str]) -> Iterator[str]:
 
 
 def by_number(members: Iterable[tuple[T, datetime | None]]) -> Iterator[tuple[T, datetime | None]]:
-    """Yield tasks that enter their groups again in the order of their numbers, the groups in turns.
-
-    The due times of a group's tasks are in that order, too.
-    """
+    """Yield tasks that return to their groups by number and due time, and the groups in turns."""
     groups = defaultdict[str, list[tuple[T, datetime | None]]](list)
     for member in members:
         groups[member[0].group].append(member)
@@ -159,11 +150,11 @@ def by_number(members: Iterable[tuple[T, datetime | None]]) -> Iterator[tuple[T,
 
 
 def with_rows(model: type[T], task_ids: Iterator[str]) -> Iterator[tuple[str, T | None]]:
-    """Yield each id with its row, which is read together with the next ones, or with None if that failed."""
+    """Yield each id with its row, or with None if the row could not be read."""
     while some := list(islice(task_ids, _READ_TOGETHER)):
         try:
             found = rows(model, some)
-        except PynamoDBException:  # then each row is read on its own, and its task is refused if that fails, too
+        except PynamoDBException:  # the caller reads each row, and refuses the task if that fails, too
             found = {}
         for task_id in some:
             yield task_id, found.get(task_id)

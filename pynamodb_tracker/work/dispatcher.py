@@ -1,16 +1,16 @@
-"""Gives out the next task of all steps. It is the only place that waits.
+"""Gives out the next task, from any step. Nothing else here waits.
 
-Steps take turns, and one that has to wait is skipped. Each look for a task consists of three moves: `_choose` takes a
-step, `StepSource.next` asks it, and `_gave` returns it. The first and the last are atomic. tests/search goes through
-all orders in which threads may make them.
+Steps take turns, and one that has to wait is skipped. A look for a task has three moves: `_choose` takes a step,
+`StepSource.next` asks it, and `_return_source` returns it. The first and the last are atomic. tests/work/search.py goes
+through all orders of these moves.
 
-Some tasks that dead workers have left behind may have killed them. So that they take no others with them:
+An abandoned task may have killed its worker. So that it takes no others with it:
 
-- Of one dead worker, one task runs at a time.
-- If that may kill its last attempt, a task runs alone: it waits until all others have ended, and none starts meanwhile.
+- A dead worker's tasks run one at a time. After every eight that have ended, one more runs at the same time.
+- A task on its last attempt runs alone: it waits until all others have ended, and none starts beside it.
 
-The lock is held for arithmetic only, never during a request or a call of user code. Each change wakes one waiting
-thread, which wakes another one if it finds a task. All are woken once there is nothing more to give.
+The lock is never held during a request or a call of user code. Each change wakes one waiting thread, which wakes
+another if it finds a task. All wake up once there is nothing left.
 """
 
 from __future__ import annotations
@@ -31,15 +31,14 @@ from pynamodb_tracker.writes.participants import MadeDue
 
 log = logging.getLogger("pynamodb_tracker")
 
-_LOOK_AGAIN = timedelta(seconds=5)
-"""How often to look whether the task that waits to run alone has been taken by another worker."""
-
-_GLANCE = 1.0
-"""Seconds after which a wait checks whether it has to end because of the block around this, or of the time left."""
+_LOOK_AGAIN = timedelta(seconds=5)  # whether another worker took the task that waits to run alone
+_GLANCE = 1.0  # seconds between two checks for a stop
+_ENDED_PER_START = 8  # after so many ends, a dead worker's next task may run beside its others
+_MOST_DEAD = 1000  # dead workers to remember
 
 
 class Dispatcher:
-    """Gives tasks to threads until none is left, or until it is stopped. While there is nothing to do, they wait."""
+    """Gives tasks to waiting threads until none is left or it is stopped."""
 
     def __init__(
         self,
@@ -50,10 +49,7 @@ class Dispatcher:
         goes_on: Callable[[], bool] | None = None,
         until_idle: bool = False,
     ) -> None:
-        """Start at most `limit` tasks, at most `rate` per second, and none once `goes_on` returns False.
-
-        `goes_on` is called for each task. With `until_idle`, stop once there is nothing to do now.
-        """
+        """Start at most `limit` tasks, and at most `rate` per second, while `goes_on` returns True before each."""
         self.sources = sources
         self.stopped = threading.Event()
         self._order = list(sources)
@@ -66,20 +62,16 @@ class Dispatcher:
         self._guard = threading.Lock()
         self._waiting = deque[threading.Event]()
         self._is_closed = False
-        self._started = 0
-        """Tasks that were given and not refused. `limit` also bounds failing requests."""
+        self._started = 0  # without refused tasks, but with failed requests, which `limit` bounds, too
         self._running = 0
         self._looking = 0
         self._last_look = clock.now()
-        self._may_start = False  # only one thread looks at a time if a rate is set
-        self._turn: datetime | None = None
-        """When the next task may start, if a rate is set."""
-        self._dead: set[str] = set()
-        """The dead workers of which a task runs."""
-        self._alone: Given | None = None
-        """The task that runs alone."""
-        self._next_alone: StepSource | None = None
-        """The step whose next task waits to run alone."""
+        self._may_start = False
+        self._turn: datetime | None = None  # when the next task may start, if a rate is set
+        self._dead: set[str] = set()  # workers with abandoned tasks that may not start now
+        self._takeovers: dict[str, tuple[int, int]] = {}  # how many of them run, and have ended, by worker
+        self._alone: Given | None = None  # the task that runs alone
+        self._next_alone: StepSource | None = None  # its next task waits to run alone
         self._look_again = self._last_look
         self._has_ended_any = False  # since all steps seemed to be idle
         for source in sources:
@@ -90,17 +82,17 @@ class Dispatcher:
 
     @property
     def is_foreign(self) -> bool:
-        """Whether this process was forked from the one that works, inside a block. It takes no tasks."""
+        """Whether this process was forked inside a block. It takes no tasks."""
         return os.getpid() != self._process
 
     def goes_on(self) -> bool:
-        """Return whether it is worth looking further for a task."""
+        """Return whether to keep looking for a task."""
         if self.stopped.is_set() or self._is_closed:
             return False
         return self._goes_on is None or self._may_start or self._goes_on()
 
     def has_looked_within(self, time: timedelta) -> bool:
-        """Return whether a thread has asked for a task within that time, is stopped, or waits because of the rate."""
+        """Return whether a thread has recently asked for a task, waits because of the rate, or is stopped."""
         return self.stopped.is_set() or clock.now() - self._last_look <= time + self._interval
 
     def take(self) -> Given | None:
@@ -121,7 +113,7 @@ class Dispatcher:
                 if seconds is None:
                     return None
                 self._wait(woken, seconds)
-            elif (given := self._gave(source, self._asked(source, seconds or 0.0))) is not None:
+            elif (given := self._return_source(source, self._ask_source(source, seconds or 0.0))) is not None:
                 return given
         return None
 
@@ -133,12 +125,12 @@ class Dispatcher:
             if woken in self._waiting:
                 self._waiting.remove(woken)
         if not woken.is_set() and any(source.waits_for_slot for source in self.sources) and not self.goes_on():
-            self.close()  # there is no time for a task that would start now
+            self.close()  # no time is left
 
     def _choose(self, woken: threading.Event) -> tuple[StepSource | None, float | None]:
-        """Take a step that may have a task, and return it with the seconds until its turn.
+        """Take a step that may have a task. Return it with the seconds until its turn.
 
-        Otherwise return None and for how many seconds to wait for `woken`, or None twice if there is nothing left.
+        If none has, return None and the seconds to wait for `woken`, or None twice if nothing is left.
         """
         with self._guard:
             now = clock.now()
@@ -163,7 +155,6 @@ class Dispatcher:
             return None, threading.TIMEOUT_MAX if until is None else (until - now).total_seconds()
 
     def _may_ask(self, source: StepSource, now: datetime) -> bool:
-        """Return whether a task of this step may start, as far as tasks that run alone are concerned."""
         if self._next_alone is None or self._alone is not None:
             return self._alone is None
         return source is self._next_alone and (not self._running or now >= self._look_again)
@@ -175,17 +166,16 @@ class Dispatcher:
         return left is None or not (left.worker in self._dead or (left.is_last and self._running))
 
     def _seconds_until_turn(self, now: datetime) -> float:
-        """Return in how many seconds the next task may start. Setting the clock back does not lengthen that."""
+        """Return the seconds until the next task may start, even if the clock was set back."""
         turn = self._turn
         if turn is None or not now < turn <= now + self._interval:
             self._turn = turn = now
         return (turn - now).total_seconds()
 
-    def _asked(self, source: StepSource, seconds: float) -> Given | None:
-        """Ask a step for its next task, after a pause if it is not its turn yet."""
+    def _ask_source(self, source: StepSource, seconds: float) -> Given | None:
         try:
             if seconds > 0 and source.has_next(self.stopped) and self.goes_on():
-                self._may_start = True  # the time left was enough for the pause and the task
+                self._may_start = True  # the time is enough for both, and only one thread looks
                 while seconds > 0 and not (self.stopped.is_set() or is_stopped()):
                     clock.sleep_unless(self.stopped, min(seconds, _GLANCE))
                     seconds -= _GLANCE
@@ -193,14 +183,14 @@ class Dispatcher:
             if given is not None and not self.goes_on():
                 self.close()
         except BaseException:
-            self._gave(source, None)
+            self._return_source(source, None)
             raise
         finally:
             self._may_start = False
         return given
 
-    def _gave(self, source: StepSource, given: Given | None) -> Given | None:
-        """Let other threads ask a step, and count its task. Return None if it must not start any more, or not yet."""
+    def _return_source(self, source: StepSource, given: Given | None) -> Given | None:
+        """Return a step after asking it, and count its task. Return None if that must not start now."""
         with self._guard:
             source.is_taken = False
             self._looking -= 1
@@ -224,7 +214,7 @@ class Dispatcher:
         return None
 
     def _count_start(self, source: StepSource, given: Given) -> None:
-        source.window.sent()
+        source.window.note_sent()
         self._started += 1
         self._running += 1
         if self._interval:
@@ -232,29 +222,39 @@ class Dispatcher:
         if self._next_alone is source:
             self._next_alone = None
         if given.left is not None:
-            self._dead.add(given.left.worker)
+            self._note_takeover(given.left.worker, running=1)
             self._alone = given if given.left.is_last else None
 
+    def _note_takeover(self, worker: str, *, running: int, ended: int = 0) -> None:
+        if len(self._takeovers) >= _MOST_DEAD and worker not in self._takeovers:
+            self._takeovers = {each: counts for each, counts in self._takeovers.items() if counts[0]}
+        before = self._takeovers.get(worker, (0, 0))
+        self._takeovers[worker] = running, ended = before[0] + running, before[1] + ended
+        if running > ended // _ENDED_PER_START:
+            self._dead.add(worker)
+        else:
+            self._dead.discard(worker)
+
     def runs_alone(self, given: Given) -> bool:
-        """Return whether a task that is running may have all for itself. From then on, nothing starts beside it."""
+        """Return whether a running task is the only one, so that nothing starts beside it from now on."""
         with self._guard:
             if self._running == 1:
                 self._alone = given
             return self._alone is given
 
-    def answered(self, given: Given, *, was_taken: bool) -> None:
-        """Note that a claim was answered or will not be sent, and whether another worker had the task first."""
+    def note_answer(self, given: Given, *, was_taken: bool) -> None:
+        """Note the response to a claim, or that it will not be sent."""
         with self._guard:
-            given.source.window.answered(was_taken=None if given.is_follow_up and was_taken else was_taken)
+            given.source.window.note_answer(was_taken=None if given.is_follow_up and was_taken else was_taken)
             self._wake_one()
 
-    def ended(
+    def note_end(
         self, given: Given, made_due: Sequence[MadeDue] = (), *, was_refused: bool = False, again_alone: bool = False
     ) -> None:
-        """Note the end of an attempt, whether it was refused or has to run again alone, and which tasks it made due."""
+        """Note an attempt's end, and the tasks that it made due."""
         with self._guard:
             if given.left is not None:
-                self._dead.discard(given.left.worker)
+                self._note_takeover(given.left.worker, running=-1, ended=not was_refused)
             if given is self._alone:
                 self._alone = None
             if again_alone:
@@ -279,17 +279,17 @@ class Dispatcher:
         return source is not None and source.follow_up(task)
 
     def stop(self) -> None:
-        """Give out no more tasks. Attempts that are about to begin see that, too."""
+        """Give out no more tasks, and let no attempt begin."""
         self.stopped.set()
         self.wake()
 
     def close(self) -> None:
-        """Give out no more tasks, and let those run that were given."""
+        """Give out no more tasks, but let attempts begin."""
         self._is_closed = True
         self.wake()
 
     def wake(self) -> None:
-        """Let all waiting threads look again, for example because another engine has left a slot."""
+        """Let all waiting threads look again."""
         with self._guard:
             self._wake_all()
 
@@ -304,7 +304,7 @@ class Dispatcher:
     def _stop_if_idle(self) -> None:
         """Stop if there is nothing to do, and no task has ended since all steps were polled.
 
-        A task that has ended may be due for another step. The index may not show that yet, so wait and poll again.
+        The index may show an ended task's next step late, so wait and poll again.
         """
         with self._guard:
             now = clock.now()

@@ -1,11 +1,10 @@
-"""Runs attempts at the same time, on threads, until none is left. Asyncio tasks are in `task_executor`.
+"""Runs attempts at the same time, on threads. `task_executor` runs them on an event loop.
 
     dispatcher:   take ---- take ------------- take ---- None
                     |         |                  |
     threads:        attempt   attempt ------     attempt      each in a copy of the caller's context
 
-An executor knows how to stop: it lets attempts end, gives them back after a grace time, or abandons them. It knows
-neither the index nor limits.
+An executor lets attempts end, releases them after a grace time, or abandons them.
 """
 
 from __future__ import annotations
@@ -27,18 +26,16 @@ from pynamodb_tracker.work.source import Given
 
 log = logging.getLogger("pynamodb_tracker")
 
-GIVE_BACK_WITHIN = 5.0
-"""Seconds that releasing tasks may take. If the network is down, their locks expire instead."""
+GIVE_BACK_WITHIN = 5.0  # seconds to release tasks before we leave them to their locks
 
-GLANCE = 0.5
-"""Seconds after which a wait pauses: on Windows, a signal does not interrupt it, and its handler would have to wait."""
+GLANCE = 0.5  # seconds between pauses of a wait, because on Windows a signal does not interrupt it
 
 OnEnded = Callable[[Attempt], object]
-"""Called with each attempt when it has ended, one call at a time. If it raises, the work ends."""
+"""Called with each ended attempt, one call at a time. If it raises, the work ends."""
 
 
 class Executor:
-    """The attempts that run, and their errors."""
+    """Running attempts, and the errors that end the work."""
 
     who_is_busy = "tasks run"  # in the status
 
@@ -51,8 +48,7 @@ class Executor:
     ) -> None:
         self.dispatcher = dispatcher
         self.concurrency = concurrency
-        self.errors: list[BaseException] = []
-        """What ended the work: the caller raises the first one, once all have ended."""
+        self.errors: list[BaseException] = []  # the caller raises the first one, once all attempts have ended
         self.running: dict[Attempt, None] = {}
         self._on_ended = on_ended
         self._new_attempt = new_attempt
@@ -71,8 +67,8 @@ class Executor:
         return attempt
 
     def end(self, attempt: Attempt) -> None:
-        """Report an attempt, and tell the dispatcher what it has made due. Do nothing in a forked process."""
-        if self.dispatcher.is_foreign:
+        """Report an attempt, and tell the dispatcher which tasks it made due."""
+        if self.dispatcher.is_foreign:  # in a forked process
             return
         try:
             attempt.settle()
@@ -84,25 +80,27 @@ class Executor:
             was_refused = attempt.was_refused or not attempt.was_begun
             if attempt.given is not None:
                 again_alone = attempt.waits_alone and attempt.outcome == "released"
-                self.dispatcher.ended(attempt.given, attempt.made_due, was_refused=was_refused, again_alone=again_alone)
+                self.dispatcher.note_end(
+                    attempt.given, attempt.made_due, was_refused=was_refused, again_alone=again_alone
+                )
             if not any(attempt.error is error for error in self.errors):
                 attempt.forget()
 
     def fail(self, error: BaseException) -> None:
-        """Keep an error that ends the work, and give out no more tasks. Those that were given still run."""
+        """Keep an error that ends the work. Attempts that were given still run."""
         self.errors.append(error)
         self.dispatcher.close()
 
     def raise_errors(self) -> None:
-        """Raise the first error that ended the work, if there is one."""
+        """Raise the first error that ended the work, if any."""
         if self.errors:
             try:
                 raise self.errors[0]
             finally:
-                self.errors.clear()  # otherwise the frames of its traceback would keep themselves alive
+                self.errors.clear()  # otherwise the traceback's frames would keep themselves alive
 
     def give_back(self) -> None:
-        """Release the running tasks, each on a thread of its own, because that takes long without a network."""
+        """Release the running tasks, each on its own thread, because that takes long without a network."""
         deadline, helpers = time.monotonic() + GIVE_BACK_WITHIN, list[threading.Thread]()
         for attempt in list(self.running):
             helpers.append(threading.Thread(target=attempt.give_back, args=(GIVE_BACK_WITHIN,), daemon=True))
@@ -111,13 +109,13 @@ class Executor:
             helper.join(max(0.0, deadline - time.monotonic()))
 
     def give_back_slots(self) -> None:
-        """Give back unused slots of limits at once, because no new tasks start."""
+        """Give back unused slots, because no new tasks start."""
         for source in self.dispatcher.sources:
             if source.work.slots is not None and not self.dispatcher.is_foreign:
                 source.work.slots.give_back()
 
     def status(self) -> str:
-        """Return the running tasks, and what each step is waiting for, as text."""
+        """Return the running tasks and each step's next look as text."""
         now, running = clock.now(), list(self.running)
         stopping = ", stopping" if self.dispatcher.stopped.is_set() else ""
         lines = [f"worker {this_worker()}: {len(running)} of {self.concurrency} {self.who_is_busy}{stopping}"]
@@ -131,25 +129,19 @@ class Executor:
 
 
 class ThreadExecutor(Executor):
-    """Runs attempts on threads, or on the caller's own if there is one.
-
-    A thread that gets a task starts the next thread, so there are never more than were needed at one time.
-    """
+    """Runs attempts on threads, or on the caller's own if there is one. Threads start when they are needed."""
 
     who_is_busy = "threads are busy"
 
     name = "pynamodb_tracker batch"
-    """The name of its threads."""
-    daemon = False
-    """Whether a hanging function does not keep the process alive."""
-    deadly: type[BaseException] | tuple[type[BaseException], ...] = BaseException
-    """The errors that end the work when they leave an attempt."""
+    daemon = False  # if True, the process may end while a function hangs
+    deadly: type[BaseException] | tuple[type[BaseException], ...] = BaseException  # they end the work
 
     def run(self) -> None:
-        """Run attempts until none is left. Raise what ended the work.
+        """Run attempts until none is left. Raise the error that ended the work.
 
-        An interrupt starts no new tasks, and is raised once all have ended. A second one is raised at once: the running
-        functions continue, and retry no more requests.
+        Raise an interrupt once all attempts have ended, and a second one at once. Running functions continue then, but
+        retry no requests.
         """
         if self.concurrency == 1:
             self._started = 1
@@ -174,7 +166,7 @@ class ThreadExecutor(Executor):
                 self._changes.get(timeout=GLANCE)
 
     def start(self) -> None:
-        """Start the first thread, or the next one if there may be more."""
+        """Start the next thread, if there may be more."""
         with self._guard:
             if self._started == self.concurrency or (self._started and self.dispatcher.stopped.is_set()):
                 return
@@ -184,7 +176,7 @@ class ThreadExecutor(Executor):
         threading.Thread(target=run, args=(self._work,), name=name, daemon=self.daemon).start()
 
     def _work(self) -> None:
-        """Run one attempt after another, on this thread."""
+        """Run one attempt after another on this thread."""
         try:
             while (given := self.dispatcher.take()) is not None:
                 self.start()
@@ -207,12 +199,12 @@ class ThreadExecutor(Executor):
                 self.note_change()
 
     def note_change(self) -> None:
-        """Let the thread that waits check whether all have ended."""
+        """Let the waiting thread check whether all have ended."""
         self._changes.put(None)
 
     @property
     def has_ended(self) -> bool:
-        """Whether all threads have ended. When stopping, a thread that has lost its lock counts as ended."""
+        """Whether all threads have ended. When stopping, a thread with a lost lock counts as ended."""
         left = self._started - self._ended
         lost = sum(attempt.has_lost_lock for attempt in list(self.running))
         return self._started > 0 and (not left or (self.dispatcher.stopped.is_set() and left == lost))

@@ -1,4 +1,4 @@
-"""Who hears of the tasks that this process creates: workers, which then try them at once."""
+"""Tells workers of this process about the tasks that it creates, so that they try them at once."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pynamodb_tracker.writes.participants import MadeDue
 _listeners: tuple[weakref.ref[Any], ...] = ()
 
 
-def listening(listener: Any) -> None:
-    """Call `note_created` of this listener for each new task, as long as it exists."""
-    global _listeners  # noqa: PLW0603 - one for the process; replaced, so that no thread sees it change
+def add_listener(listener: Any) -> None:
+    """Call `note_created` of this listener for each new task, as long as the listener exists."""
+    global _listeners  # noqa: PLW0603 - replaced as a whole, so that no thread sees it change
     _listeners = (*(each for each in _listeners if each() is not None), weakref.ref(listener))
 
 
 def tell_created(model: Any, task_id: str, status: int, due_time: datetime, creation: str) -> None:
-    """Tell all listeners of a new task."""
+    """Tell all listeners about a new task."""
     for each in _listeners:
         if (listener := each()) is not None:
             listener.note_created(MadeDue(model, task_id, status, creation, due_time))

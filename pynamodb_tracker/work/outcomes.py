@@ -1,4 +1,4 @@
-"""The outcomes of attempts: the report of a batch, and the numbers of a worker."""
+"""The outcomes of attempts, as a batch reports them and a worker counts them."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ Outcome = Literal["succeeded", "failed", "ignored", "refused", "released"]
 
 @dataclass(slots=True)
 class Report:
-    """The outcome of a batch. Each task is in one of the lists."""
+    """A batch's outcomes. Each task is in one list."""
 
     succeeded: list[str] = field(default_factory=list)
-    """These succeeded, or were created, deleted or reopened."""
+    """They succeeded, or were created, deleted or reopened."""
     failed: list[str] = field(default_factory=list)
-    """These failed, and will be tried again."""
+    """They will be tried again."""
     ignored: list[str] = field(default_factory=list)
-    """These became ignored: no attempt is left, the function gave up, or `ignore_many` has ignored them."""
+    """No attempt was left, the function gave up, or `ignore_many` ignored them."""
     refused: dict[str, Exception] = field(default_factory=dict)
-    """These were not started, were not changed, or lost their lock. The errors say why."""
+    """They were not started or changed, or lost their lock, for these reasons."""
     released: list[str] = field(default_factory=list)
-    """These attempts were released and do not count: the batch was stopped, or responses came too late."""
+    """Their attempts do not count, because the batch was stopped or responses came too late."""
     paused: bool = False
-    """Whether the step is paused, so that no more tasks were started."""
+    """Whether the step was paused, so that no more tasks started."""
     postponed: int = 0
     """How many failed tasks were postponed, so that their attempts do not count."""
     due_now: int = 0
-    """How many reopened tasks are due now, not at the time in `due_times`, because they repeat, or were pending."""
+    """How many reopened tasks are due now instead of at their `due_times`, because they repeat or were pending."""
 
     def __str__(self) -> str:
         postponed = f" ({self.postponed} postponed)" if self.postponed else ""
@@ -41,22 +41,22 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """How many tasks of a step had each outcome. Only numbers, because a worker may run for months."""
+    """How many tasks had each outcome at a step."""
 
     succeeded: int = 0
-    """The step is done for these."""
+    """Their step is done."""
     failed: int = 0
-    """These attempts failed, and the tasks will be tried again."""
+    """They will be tried again."""
     ignored: int = 0
-    """These became ignored: no attempt is left, or the function gave up."""
+    """No attempt was left, or the function gave up."""
     refused: int = 0
-    """These were not started, mostly because another worker had them first, or their end could not be recorded."""
+    """They were not started, mostly because another worker had them first, or their end could not be recorded."""
     released: int = 0
-    """These attempts were released and do not count: the worker stopped, or responses came too late."""
+    """Their attempts do not count, because the worker stopped or responses came too late."""
     postponed: int = 0
-    """How many of the failed attempts were postponed, so that they do not count."""
+    """How many failed attempts were postponed, so that they do not count."""
     paused: bool = False
-    """Whether the step is paused, so that no more of its tasks were started."""
+    """Whether the step is paused."""
 
     def __add__(self, other: Tally) -> Tally:
         numbers = (getattr(self, name) + getattr(other, name) for name in self.__slots__[:-1])

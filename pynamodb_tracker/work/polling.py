@@ -1,16 +1,14 @@
-"""Polls one step forever: the next task to try, and when to look again if there is none.
+"""Polls one step forever.
 
-A poll reads the first pending index entry of a shard, which says whether a task is due, or when. It asks a few shards,
-and stops at the first one with a due task. A scan of due tasks begins there and continues with other shards, as in a
-batch. Tasks that are not due yet cost nothing: the source remembers per shard when the first one will be due.
+A poll asks a few shards for their first pending index entry, which says when its task is due. From the first due task,
+a scan continues through the other shards, as in a batch. Polls and long scans ask for urgent tasks first. The source
+remembers when tasks become due, so waiting for them costs nothing.
 
-Failed tasks and expired locks are asked for more rarely, and whenever something is known to become due: a worker knows
-when the tasks that it has seen fail are due, and each look at the locks of a shard says when the next one expires.
+It asks less often for failed tasks and expired locks, unless it has seen the task fail, or knows when the shard's next
+lock expires.
 
-Each poll asks for urgent tasks first, and a long scan asks for them again.
-
-What runs and creations of this process make due is tried by its id, because the index shows it late. While requests
-fail, the pauses between polls grow.
+The index is late with tasks that this process creates or makes due, so it tries them by their ids. While requests fail,
+polls become rarer.
 """
 
 from __future__ import annotations
@@ -37,47 +35,24 @@ from pynamodb_tracker.writes.participants import MadeDue
 
 log = logging.getLogger("pynamodb_tracker")
 
-_INDEX_LAG = timedelta(seconds=1)
-"""How far the index may be behind the table. The worker does not retry a task for this long."""
-
-_COOLDOWN = timedelta(seconds=10)
-"""About how long to wait after a refusal. Doubled each time if a request fails because of the task itself."""
-
+_INDEX_LAG = timedelta(seconds=1)  # how far the index may lag behind the table
+_COOLDOWN = timedelta(seconds=10)  # after a refusal, and doubled each time if the task itself makes requests fail
 _LONGEST_COOLDOWN = timedelta(hours=1)
 _LEFT_TO_OTHERS = timedelta(minutes=10)
-
-_SHARDS_PER_POLL = 8
-"""More would delay the first task. Instead, pauses are shorter, so each shard has its turn in the longest pause."""
-
-_MOST_PER_SCAN = 1000
-"""The most tasks that a scan tries, because its order gets out of date."""
-
+_SHARDS_PER_POLL = 8  # more would delay the first task, so shorter pauses give each shard its turn
+_MOST_PER_SCAN = 1000  # tasks, because the order gets out of date
 _SCAN_LIFETIME = timedelta(seconds=30)
-"""How long to use a scan."""
-
-_RARELY = timedelta(seconds=30)
-"""How often to ask a shard for failed tasks and expired locks of which nothing is known here."""
-
-_FOLLOW_UP_LIFETIME = timedelta(seconds=2)
-"""How long a task that a run has made due is tried by its id. Then the index has it, and others may have it."""
-
-_MOST_FOLLOW_UPS = 1000
-"""More of them are left to the index."""
-
-_SHORTEST = timedelta(seconds=0.5)
-"""The first pause, and the time over which workers spread that wait for the same moment."""
-
-_STEADY = 0.9
-"""The part of a pause that is not drawn, so that an idle worker polls about as often as its user expects."""
-
-_LOG_INTERVAL = timedelta(minutes=1)
-"""Between two warnings about the same outage."""
-
+_RARELY = timedelta(seconds=30)  # between looks for unknown failed tasks and expired locks
+_FOLLOW_UP_LIFETIME = timedelta(seconds=2)  # how long to try a task by its id, until the index has it
+_MOST_FOLLOW_UPS = 1000  # the index shows any others
+_SHORTEST = timedelta(seconds=0.5)  # the first pause, and the most jitter
+_STEADY = 0.9  # so that an idle worker polls about as often as its user expects
+_LOG_INTERVAL = timedelta(minutes=1)  # between two warnings about an outage
 _LATEST = datetime.max.replace(tzinfo=UTC)
 
 
 class Backoff:
-    """A pause that doubles up to the longest one until it is reset. Jitter makes it shorter, at `least` this part."""
+    """A pause that doubles until it is reset. At least the `least` part of it is not random."""
 
     def __init__(self, longest: timedelta, *, least: float = 0.5) -> None:
         self._longest = longest
@@ -85,7 +60,7 @@ class Backoff:
         self.reset()
 
     def reset(self) -> None:
-        """Start again with the first pause."""
+        """Return to the first pause."""
         self._next = min(_SHORTEST, self._longest)
 
     def draw(self) -> timedelta:
@@ -95,7 +70,7 @@ class Backoff:
 
 
 class Outage:
-    """Requests about one step that fail in a row."""
+    """Failed requests in a row about one step."""
 
     def __init__(self, work: StepWork, longest: timedelta) -> None:
         self._work = work
@@ -111,20 +86,15 @@ class Outage:
         since = self.since = self.since or now
         if now >= self._next_log:
             self._next_log = now + _LOG_INTERVAL
-            log.warning(
-                "requests about %s have failed %s since %s; the worker keeps trying: %s: %s",
-                self._work.name,
-                "once" if self._failures == 1 else f"{self._failures} times",
-                since.isoformat(timespec="seconds"),
-                type(error).__name__,
-                error,
-                exc_info=None if isinstance(error, PynamoDBException) else error,
-                extra=self._work.log_fields,
-            )
+            text = "requests about %s have failed %s since %s, the worker keeps trying: %s: %s"
+            times = "once" if self._failures == 1 else f"{self._failures} times"
+            about = self._work.name, times, since.isoformat(timespec="seconds"), type(error).__name__, error
+            trace = None if isinstance(error, PynamoDBException) else error
+            log.warning(text, *about, exc_info=trace, extra=self._work.log_fields)
         return pause
 
     def note_success(self) -> None:
-        """End the outage, because a request was answered."""
+        """End the outage."""
         if self.since is not None:
             text = "requests about %s succeed again, after %d failures"
             log.info(text, self._work.name, self._failures, extra=self._work.log_fields)
@@ -133,36 +103,29 @@ class Outage:
 
 
 class Cooldown:
-    """The tasks of a step that a worker must not try now, because it runs them or has just tried them."""
+    """Tasks that a worker must not try now, because it runs them or has just tried them."""
 
-    def __init__(self, *, eager: bool = False, lag: timedelta = _INDEX_LAG) -> None:
-        """If `eager`, a failed task may be tried again as soon as it is due."""
-        self._eager = eager
-        self.lag = lag
+    def __init__(self, lag: timedelta = _INDEX_LAG) -> None:
+        self._lag = lag
         self._until: dict[str, datetime] = {}
-        self._failures: dict[str, int] = {}
-        """How many requests in a row failed because of the task itself."""
+        self._failures: dict[str, int] = {}  # in a row, due to the task
         self._logged: dict[str, datetime] = {}
-        """When the log last said that a task cannot be started."""
         self._guard = threading.Lock()
 
     def begin_run(self, task_id: str) -> None:
-        """Do not try a task until it has ended."""
+        """Do not try a running task."""
         with self._guard:
             self._until[task_id] = _LATEST
 
-    def end_run(self, task_id: str, *, failed: bool) -> None:
-        """Do not try a task until the index shows its new state."""
+    def end_run(self, task_id: str) -> None:
+        """Do not try an ended task until the index shows its new state."""
         with self._guard:
             self._failures.pop(task_id, None)
             self._logged.pop(task_id, None)
-            if failed and self._eager:
-                del self._until[task_id]
-            else:
-                self._until[task_id] = clock.now() + self.lag
+            self._until[task_id] = clock.now() + self._lag
 
     def take_back(self, task_id: str) -> None:
-        """Let a task be tried at once that was not tried."""
+        """Let a task be tried once it is due."""
         with self._guard:
             self._until.pop(task_id, None)
 
@@ -171,24 +134,21 @@ class Cooldown:
         return clock.now() if self.is_over(task_id) else self._until.get(task_id, EARLIEST)
 
     def note_refusal(self, task_id: str, *, due: datetime | None = None) -> None:
-        """Do not try a refused task for about ten seconds, or until it is `due` if that is earlier."""
+        """Wait about ten seconds after a refusal, or until the task is `due` if that is earlier."""
         now = clock.now()
         until = now + _COOLDOWN * RANDOM.uniform(0.5, 1.5)
         with self._guard:
             self._until[task_id] = due if due is not None and now < due < until else until
 
     def note_failure(self, task_id: str, *, is_of_this_machine: bool = False) -> None:
-        """Do not try a task that cannot start, longer each time, so that others get their turn.
-
-        If that `is_of_this_machine`, other ones may run it, and ten minutes are left to them.
-        """
+        """Do not try a task that cannot start, for longer each time, or for ten minutes if `is_of_this_machine`."""
         with self._guard:
             times = self._failures[task_id] = self._failures.get(task_id, 0) + 1
             pause = min(_COOLDOWN * 2 ** min(times, 20), _LONGEST_COOLDOWN / 2) * RANDOM.uniform(0.5, 1.5)
             self._until[task_id] = clock.now() + (_LEFT_TO_OTHERS if is_of_this_machine else pause)
 
     def log_level(self, task_id: str) -> int:
-        """Return the log level for a task that cannot be started: ERROR once an hour, because it is retried."""
+        """Return the log level for a task that cannot start: ERROR once an hour."""
         now = clock.now()
         with self._guard:
             last = self._logged.get(task_id)
@@ -198,12 +158,12 @@ class Cooldown:
             return logging.ERROR
 
     def is_over(self, task_id: str) -> bool:
-        """Return whether a task may be tried. Setting the clock back does not lengthen the wait."""
+        """Return whether a task may be tried, even if the clock was set back."""
         now, until = clock.now(), self._until.get(task_id)
         return until is None or until <= now or now + _LONGEST_COOLDOWN < until < _LATEST
 
     def forget(self, now: datetime) -> None:
-        """Forget the tasks that may be tried, but remember those that cannot be started for an hour."""
+        """Forget tasks that may be tried, except if they could not start within the last hour."""
         with self._guard:
             until, begin = self._until, now - _LONGEST_COOLDOWN
             self._failures = {each: times for each, times in self._failures.items() if until.get(each, begin) > begin}
@@ -220,74 +180,59 @@ class Polling(StepSource):
     """The due tasks of one step, forever."""
 
     def __init__(self, work: StepWork, longest: timedelta, *, threads: int = 1, eager: bool = False) -> None:
-        """`longest` is the longest pause between polls.
-
-        If `eager`, poll again at once after finding tasks, and ask for tasks in every state each time.
-        """
+        """`longest` is the longest pause. If `eager`, poll again after finding tasks, and always ask for all states."""
         of = self._of = work.of
         self._longest = longest
         self._eager = eager
         self._shards_per_poll = of.shards if eager else min(of.shards, _SHARDS_PER_POLL)
         self.lag = timedelta(0) if of.is_in_memory else _INDEX_LAG
-        self.cooldown = Cooldown(eager=eager, lag=self.lag)
+        self.cooldown = Cooldown(self.lag)
         is_wanted, patience = self.cooldown.is_over, self._shards_per_poll
         shards: dict[str, Any] = {"shards": of.shards, "lane": of.lane}
         found = Candidates(self._ids_in, **shards, threads=threads, is_wanted=is_wanted, patience=patience)
         super().__init__(work, found)
         self._backoff = Backoff(longest * self._shards_per_poll / of.shards, least=_STEADY)
         self._outage = Outage(work, longest)
-        self._is_open = False
-        """Whether a poll has found something, and what it found has not come to its end."""
+        self._is_open = False  # a scan has begun and not ended
         self._scan: Iterator[Next] = iter(())
-        """The ids of due tasks to try."""
         self._scan_ends = EARLIEST
         self._lane_at = _LATEST
-        """When to ask for urgent tasks during a scan."""
         self._is_cut = False  # because requests fail
         self._found = 0
         self._poll_at = EARLIEST
-        """When to poll the next shards. `look_at` is earlier if something is known to become due before."""
-        self._drained: set[int] = set()
-        """Shards in which the scan has found tasks. They may have others that are due a little later."""
+        self._drained: set[int] = set()  # the scan found tasks there, and others may become due soon
         self._failures = 0  # of claims, since the last poll that was answered
-        self._due_ids: dict[int, Callable[[int | None], Iterator[str]]] = {}
-        """Readers of a shard's ids for the scan, oldest first. The argument is about how many are needed."""
+        self._due_ids: dict[int, Callable[[int | None], Iterator[str]]] = {}  # a reader per shard
         self._abandoned = deque[LeftBehind]()
-        """Abandoned tasks. They come first."""
-        self._follow_ups: dict[str, _FollowUp] = {}
-        """Tasks that runs or creations of this process have made due."""
-        self._asked_at: dict[tuple[int, int], datetime] = {}
-        """When a shard was last asked for a state."""
-        self._due_at: dict[tuple[int, int], datetime] = {}
-        """When the first task of a shard in a state is due, as far as is known."""
-        self._known_since = _LATEST
-        """When the first task becomes due of which something has become known since the last look."""
-        self._extended: dict[int, dict[str, datetime]] = {}
-        """Until when locks were extended, by shard and task. The index does not have that."""
+        self._follow_ups: dict[str, _FollowUp] = {}  # tasks that this process created or made due
+        self._asked_at: dict[tuple[int, int], datetime] = {}  # by shard and state
+        self._due_at: dict[tuple[int, int], datetime] = {}  # when the first task is due, by shard and state
+        self._known_since = _LATEST  # when the first task is due that became known since the last look
+        self._extended: dict[int, dict[str, datetime]] = {}  # when extended locks expire, by shard and task
 
     @property
     def is_idle(self) -> bool:
-        """Whether the last poll was answered and found nothing to do now, or the step is paused."""
+        """Whether the last poll found nothing to do now, or the step is paused."""
         has_polled = not (self._is_open or self._found or self._follow_ups or self.held) and self._poll_at > EARLIEST
         return self.pause is not None or (has_polled and self._outage.since is None)
 
     def poll_now(self) -> None:
-        """Poll without waiting for the end of the pause."""
+        """Poll at once."""
         self._poll_at = self.look_at = clock.now()
 
     @property
     def next_look(self) -> datetime:
-        """When it is worth looking again, with what has become known since the last look."""
+        """When to look again."""
         if self._is_cut or self.pause is not None:
             return self.look_at
         return min(self.look_at, self._known_since, *[each.ready_at for each in list(self._follow_ups.values())])
 
     def _may_have_more(self, now: datetime) -> bool:
-        is_pausing = now < self.next_look <= now + self._longest  # setting the clock back does not lengthen the pause
+        is_pausing = now < self.next_look <= now + self._longest  # not longer if the clock was set back
         return not is_pausing or (self._is_open and not self._is_cut) or self._free is not None
 
     def has_next(self, stopped: threading.Event) -> bool:
-        """Return whether there is a task to try. An error ends the scan, and is logged."""
+        """Return whether there is a task to try. Log an error, which ends the scan."""
         try:
             has_next = super().has_next(stopped)
         except DefinitionError:
@@ -311,7 +256,7 @@ class Polling(StepSource):
         return self.waits_alone and self._ahead is not None and self._of.is_startable(self._ahead[0])
 
     def follow_up(self, task: MadeDue) -> bool:
-        """Note a task that is due now or soon. The index has all others."""
+        """Note a task that is due soon. The index has the others."""
         now, longest = clock.now(), max(self._longest, _FOLLOW_UP_LIFETIME)
         ready_at = max(task.due_time, self.cooldown.ends(task.task_id))
         if ready_at > now + longest or self.pause is not None:
@@ -325,7 +270,7 @@ class Polling(StepSource):
         return True
 
     def note_ended(self, attempt: Any) -> None:
-        """Count the outcome, and set when the task may be tried again."""
+        """Count the outcome, and decide when the task may be tried again."""
         super().note_ended(attempt)
         task_id, error = attempt.task_id, attempt.error
         if attempt.outcome == "failed":
@@ -335,22 +280,24 @@ class Polling(StepSource):
                 self._due_at[at] = min(due, self._due_at.get(at, due))
                 self._known_since = min(due, self._known_since)
         if attempt.outcome != "refused":
-            self.candidates.leave_out(task_id)
-            self.cooldown.end_run(task_id, failed=attempt.outcome == "failed")
+            self.candidates.tried.add(task_id)  # the index may still show it
+            self.cooldown.end_run(task_id)
+            if attempt.outcome == "failed" and self._eager:
+                self.cooldown.take_back(task_id)
             self._outage.note_success()
             return
         is_format = type(error) is TaskFormatError
         if is_format or type(error) is TaskError or (isinstance(error, PynamoDBException) and not is_temporary(error)):
             self.cooldown.note_failure(task_id, is_of_this_machine=is_format)
             fields = log_fields(self.work.codes.use_case_id, self.work.codes.step, task_id)
-            text = "%s of %r cannot be started, and is left alone for a while: %s"
+            text = "%s of %r cannot start, so this worker leaves it alone for a while: %s"
             level = self.cooldown.log_level(task_id)
             level = min(level, logging.WARNING) if is_format else level
             log.log(level, text, self.work.name, task_id, error, extra=fields)
         else:
             row = error.task if isinstance(error, TaskNotReadyError) else None  # if it waits again
             self.cooldown.note_refusal(task_id, due=None if row is None else row.due_time)
-        if not isinstance(error, PynamoDBException) or is_invalid(error):  # because of a value in the task's row
+        if not isinstance(error, PynamoDBException) or is_invalid(error):  # due to the task's row
             self._outage.note_success()
             return
         pause = self._outage.note_failure(error)
@@ -359,14 +306,13 @@ class Polling(StepSource):
             self._cut(pause)
 
     def _next_id(self) -> Found:
-        """Return an abandoned task, or one of the scan, or else one that a run of this process has made due."""
         now, self._known_since = clock.now(), _LATEST
         self._prepare_look(now)
         while self._abandoned:
             if not self.window.may_go:
                 return ANSWER
             task_id = self._abandoned.popleft()
-            if self.cooldown.is_over(task_id) and not self.candidates.was_tried(task_id):
+            if self.cooldown.is_over(task_id) and task_id not in self.candidates.tried:
                 return self._begin(task_id), False
         if self._found < _MOST_PER_SCAN and (found := next(self._scan, None)) is not None:
             if not isinstance(found, str):
@@ -377,7 +323,7 @@ class Polling(StepSource):
 
     def _prepare_look(self, now: datetime) -> None:
         for task_id, each in list(self._follow_ups.items()):
-            if each.ends <= now:  # it was not tried in time, and the index has it by now
+            if each.ends <= now:  # now the index has it
                 self._follow_ups.pop(task_id, None)
                 self._poll_at = min(self._poll_at, now)
         if not self._is_open or self._is_cut or now >= self._scan_ends:
@@ -385,7 +331,6 @@ class Polling(StepSource):
             return
         if self.candidates.lane is not None and now >= self._lane_at and self._is_due_in(self.candidates.lane, now):
             self.candidates.open_lane()
-        # Look for abandoned tasks in the shards where a lock has expired by now.
         for (shard, code), time in list(self._due_at.items()):
             if code == self.work.codes.in_progress and time <= now:
                 self._look_at_locks(shard, now)
@@ -407,10 +352,9 @@ class Polling(StepSource):
         return task_id
 
     def _poll(self, now: datetime) -> None:
-        """Look for a shard with a due task, and begin to scan there."""
         is_regular = not now < self._poll_at <= now + self._longest
         known = {shard for (shard, _), time in list(self._due_at.items()) if time <= now}
-        if is_regular and not self._is_open:  # the scan has come to its end: others have not had their turn yet
+        if is_regular and not self._is_open:
             known |= self._drained
         lane = self.candidates.lane
         first = [lane] if lane is not None and (is_regular or lane in known) else []
@@ -420,7 +364,7 @@ class Polling(StepSource):
         self._scan, self._due_ids = iter(()), {}
         self._scan_ends = now + _SCAN_LIFETIME
         self.cooldown.forget(now)
-        # The known shards are in random order, because many workers may wait for the same moment.
+        # In random order, because many workers may wait for the same moment.
         known_first = chain(first, RANDOM.sample(sorted(known), len(known)))
         for shard in chain(known_first, (shard for shard in turns if shard not in known)):
             if self._is_due_in(shard, now, is_regular=is_regular):
@@ -430,7 +374,7 @@ class Polling(StepSource):
         self._drained = set()
 
     def _is_due_in(self, shard: int, now: datetime, *, is_regular: bool = True) -> bool:
-        """Return whether a shard has due tasks, and prepare to read their ids."""
+        """Return whether a shard has due tasks, and prepare a reader of their ids."""
         if shard == self.candidates.lane:
             self._lane_at = now + self._longest
         else:
@@ -440,7 +384,7 @@ class Polling(StepSource):
         return bool(codes)
 
     def _due_codes(self, shard: int, now: datetime, *, is_regular: bool) -> list[int]:
-        """Return the waiting states of a shard that have due tasks, and remember when its next task is due."""
+        """Return the states in which a shard has due tasks, and remember when its next task is due."""
         pending, failed = self.work.codes.pending, self.work.codes.failed
         asks_all = shard in self._drained
         asked = [pending] if asks_all or is_regular or self._due_at.get((shard, pending), _LATEST) <= now else []
@@ -452,16 +396,16 @@ class Polling(StepSource):
         return [code for code, time in first.items() if time <= now]
 
     def _is_time(self, shard: int, code: int, now: datetime) -> bool:
-        """Return whether to ask a shard for a state again. Setting the clock back does not put it off."""
+        """Return whether to ask a shard for a state, even if the clock was set back."""
         asked, rarely = self._asked_at.get((shard, code)), _RARELY
         if code == self.work.codes.in_progress:
-            # A lock that is taken after a look does not expire before the next one, and that sees it.
+            # A lock that is taken after this look expires after the next one.
             rarely = min(rarely, self._of.lock_lifetime)
         is_known = self._due_at.get((shard, code), _LATEST) <= now
         return self._eager or is_known or asked is None or not asked <= now < asked + rarely
 
     def _note_asked(self, shard: int, code: int, due: datetime | None, now: datetime) -> None:
-        """Note when the next task is due, with jitter, because all workers wait for that time."""
+        """Note when the next task is due, with jitter, because all workers wait for that."""
         with self._guard:
             self._asked_at[shard, code] = now
             self._due_at.pop((shard, code), None)
@@ -469,7 +413,7 @@ class Polling(StepSource):
                 self._due_at[shard, code] = due + _SHORTEST * RANDOM.random()
 
     def _look_at_locks(self, shard: int, now: datetime) -> None:
-        """Look for abandoned tasks in a shard if it is time, and remember when its next lock expires."""
+        """Look for a shard's abandoned tasks if it is time, and remember when its next lock expires."""
         code = self.work.codes.in_progress
         if not self._is_time(shard, code, now):
             return
@@ -478,7 +422,6 @@ class Polling(StepSource):
         self._note_asked(shard, code, next_end and max(next_end, now + _SHORTEST), now)
 
     def _ids_in(self, shard: int, limit: int | None) -> Iterator[str]:
-        """Return the due ids of a shard for the scan."""
         if shard not in self._due_ids:
             now, codes = clock.now(), self.work.codes
             self._look_at_locks(shard, now)
@@ -486,7 +429,6 @@ class Polling(StepSource):
         return self._due_ids[shard](limit)
 
     def _end_look(self, now: datetime) -> None:
-        """End a look, and set when to look next."""
         if self._is_open:
             self._is_open, self._scan = False, iter(())
             if not self._found:
@@ -501,7 +443,7 @@ class Polling(StepSource):
         self.look_at = min(self._poll_at, *list(self._due_at.values()), _LATEST)
 
     def _cut(self, pause: timedelta) -> None:
-        """End the scan, from any thread, and poll again after the pause, also for abandoned tasks."""
+        """End the scan, from any thread, and ask for everything again after the pause."""
         self._asked_at.clear()
         self._poll_at = self.look_at = clock.now() + pause
         self._is_cut = True

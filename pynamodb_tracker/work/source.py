@@ -1,7 +1,7 @@
-"""Where tasks to try come from: what is due once over, or given ids. Polling forever is in `polling`.
+"""Sources of tasks to try: due tasks once over, or given ids. `polling` has one that never ends.
 
-A source never waits for a claim, a slot or the time. It answers with a task, or says when it is worth asking again.
-Only the dispatcher waits, and it lets one thread at a time ask a source.
+A source never waits for a claim, a slot or the time: it returns a task, or says when to ask again. Only the dispatcher
+waits, and it lets one thread at a time ask a source.
 """
 
 from __future__ import annotations
@@ -33,28 +33,22 @@ log = logging.getLogger("pynamodb_tracker")
 
 EARLIEST = datetime.min.replace(tzinfo=UTC)
 
-_STALE = timedelta(seconds=1)
-"""How long an id may wait for a slot before it is read again. By then, others may have had the task."""
+_STALE = timedelta(seconds=1)  # how long an id may wait for a slot before it is read again
+_LONGEST_LOOK = timedelta(seconds=4)  # for a slot, which its holder may hand on to another process
+_GLANCE = 0.5  # seconds to pause after a failed request for a slot
 
-_LONGEST_LOOK = timedelta(seconds=4)
-"""When to look for a slot again at the latest. A task of this process may hand its slot on to another process."""
-
-_GLANCE = 0.5
-"""Seconds to pause after a failed request for a slot."""
-
-FAILURES_IN_A_ROW = 4
-"""After so many failed claims in a row, we blame the table or a policy, not a task."""
+FAILURES_IN_A_ROW = 4  # after so many failed claims, the table or a policy is to blame, not a task
 
 
 class StepWork:
-    """One step and the function to run on its tasks."""
+    """A step and the function to run on its tasks."""
 
     def __init__(
         self, of: Any, start: Callable[[str], Any], function: Callable[[Any], Any], *, is_named: bool = False
     ) -> None:
-        """`start` returns the run of a task, and `of` is the step's definition, whose layer is above this one.
+        """`of` is the step's definition, from a package above. `start` returns a task's run.
 
-        Tasks that a person named ignore the step's pause and its limit.
+        Tasks that a person named ignore the step's pause and limit.
         """
         self.of = of
         self.codes: Codes = of.codes
@@ -67,50 +61,38 @@ class StepWork:
 
 
 class Given(NamedTuple):
-    """A task to try."""
+    """A task to try, with its slot."""
 
     source: StepSource
     task_id: str
     slot: Slot | None
-    is_follow_up: bool
-    """Whether the end of a run has made it due, or it had to wait, so that the index did not say so."""
-    left: LeftBehind | None = None
-    """Set if a dead worker has left it behind."""
+    is_follow_up: bool  # it does not come from the index
+    left: LeftBehind | None = None  # set if a dead worker has left the task behind
 
 
-Found = tuple[str, bool] | float | None
-"""The next id and whether a run has made it due, or the seconds to pause, or ANSWER. None if there is no task."""
+Found = tuple[str, bool] | float | None  # an id and whether it is a follow-up, seconds to pause, or ANSWER
 
 
 class StepSource:
-    """Decides which task of one step may start next: pause, id, slot. One thread at a time asks it."""
+    """Chooses the next task of one step: checks the pause, finds an id, takes a slot."""
 
-    is_of_due = True
-    """Whether its tasks were found due, so that none starts before its due time."""
-    is_done = False
-    """Whether it has no task left, unless a run makes another one due."""
-    lag = timedelta(0)
-    """How far the index may be behind the table."""
+    is_of_due = True  # no task starts before it is due
+    is_done = False  # no task is left, unless a run makes one due
+    lag = timedelta(0)  # from the table to the index
 
     def __init__(self, work: StepWork, candidates: Candidates) -> None:
         self.work = work
         self.candidates = candidates
         self.window = candidates.window
         self.tally = Tally()
-        """The outcomes of its tasks."""
-        self.pause: Pause | None = None
-        """The pause of the step, as of the last look for a task."""
+        self.pause: Pause | None = None  # at the last look
         self.is_taken = False  # by a thread
-        self.look_at = EARLIEST
-        """When it is worth looking again, if nothing happens before."""
+        self.look_at = EARLIEST  # when to look again if nothing happens before
         self.waits_for_answer = self.waits_for_slot = False
-        self._ahead: tuple[str, bool] | None = None
-        """The next id, which waits for its turn or for a slot, and whether a run has made it due."""
+        self._ahead: tuple[str, bool] | None = None  # the next id, and whether it is a follow-up
         self._ahead_since = EARLIEST
-        self.held: dict[LeftBehind, None] = {}
-        """Tasks that wait until another one of the same dead worker has ended, or until they may run alone."""
-        self.dead: Collection[str] = ()
-        """The dead workers of which a task runs here."""
+        self.held: dict[LeftBehind, None] = {}  # they wait until others have ended
+        self.dead: Collection[str] = ()  # workers with abandoned tasks that may not start now
         self._is_warned = self._has_waited = False
         self._guard = threading.Lock()
 
@@ -125,22 +107,22 @@ class StepSource:
         return self._ahead is not None and isinstance(self._ahead[0], LeftBehind) and self._ahead[0].is_last
 
     def take_back(self, given: Given, *, until_others_end: bool) -> None:
-        """Take back a task that must not start yet: the next one, or one that waits until others have ended."""
+        """Take back a task that must not start yet."""
         if until_others_end and given.left is not None:
             self.held[given.left] = None
         else:
             self._ahead, self._ahead_since = (given.left or given.task_id, given.is_follow_up), clock.now()
 
     def poll_now(self) -> None:
-        """Look again without waiting for the end of a pause."""
+        """Look again at once."""
 
     @property
     def next_look(self) -> datetime:
-        """When it is worth looking again, with what has become known since the last look."""
+        """When to look again."""
         return self.look_at
 
     def is_ready(self, now: datetime) -> bool:
-        """Return whether there may be a task. Sends no request."""
+        """Return whether there may be a task, without a request."""
         if self.is_taken or self.is_done:
             return False
         if self.waits_for_answer:
@@ -153,11 +135,11 @@ class StepSource:
         return True
 
     def has_next(self, stopped: threading.Event) -> bool:
-        """Return whether there is a task to try. It may read the index, and pause until `stopped`."""
+        """Return whether there is a task to try. This may read the index, and pause until `stopped`."""
         self.waits_for_answer = self.waits_for_slot = False
         before, self.pause = self.pause, self.work.pause()
         if self.pause is not before and str(self.pause) != str(before):
-            text = f"no more of its tasks start: {self.pause}" if self.pause else "its pause has ended"
+            text = f"no more tasks start: {self.pause}" if self.pause else "its pause has ended"
             log.info("%s: %s", self.work.name, text, extra=self.work.log_fields)
         if self._ahead is not None and (
             self.pause is not None
@@ -176,7 +158,7 @@ class StepSource:
         return self._ahead is not None
 
     def next(self, stopped: threading.Event) -> Given | None:
-        """Return a task to try now with its slot. None if there is none, or if it has to wait."""
+        """Return a task to try now with its slot, or None."""
         if not self.has_next(stopped) or self._ahead is None:
             return None
         slot, slots = None, self.work.slots
@@ -208,64 +190,58 @@ class StepSource:
         return task, True
 
     def _may_still_run_alone(self) -> bool:
-        """Return whether the next task has to run alone, and may still start."""
         return self.waits_alone
 
     def _next_id(self) -> Found:
         raise NotImplementedError
 
     def _put_back(self, task_id: str, is_follow_up: bool) -> None:  # noqa: FBT001 - as it was found
-        """Take back an id that was not tried in time."""
         raise NotImplementedError
 
     def follow_up(self, task: MadeDue) -> bool:
-        """Note a task that a run has made due at this step, and return whether it is wanted. It must not wait."""
+        """Note a task that became due, and return whether it is wanted."""
         raise NotImplementedError
 
     def _note_waiting(self, slots: Any) -> None:
-        """Log once that tasks wait for slots, and who holds them."""
         if not self._has_waited:
-            text = "%s waits for a slot: %s; they are held by %s"
+            text = "%s waits for a slot: %s, held by %s"
             log.info(text, self.work.name, slots, slots.holders, extra=self.work.log_fields)
         self._has_waited = True
 
     def _note_slot_failure(self, error: PynamoDBException, stopped: threading.Event) -> None:
-        """Pause before another try if the failure is temporary. Log the first one."""
+        """Pause after a temporary failure. Raise any other."""
         if not is_temporary(error):
             raise error
         if not self._is_warned:
-            text = "%s: no slot of its limit can be taken; it is tried again: %s"
+            text = "%s cannot take a slot for its limit, and keeps trying: %s"
             log.warning(text, self.work.name, error, extra=self.work.log_fields)
         self._is_warned = True
         clock.sleep_unless(stopped, _GLANCE)
 
     def note_ended(self, attempt: Any) -> None:
-        """Count the outcome of an attempt. Called by the thread that ends its run."""
+        """Count the outcome, in the thread that ends the run."""
         numbers: dict[str, int] = {attempt.outcome: 1, "postponed": int(attempt.details.postponed)}
         with self._guard:
             self.tally += Tally(**numbers)  # type: ignore[arg-type]  # `paused` is none of them
 
 
 class OnceThrough(StepSource):
-    """The tasks that were due when this began, and then the tasks that the caller's own runs made due, each once.
+    """Tasks that were due when this began, and then tasks that its runs made due, each once.
 
-    The index shows new due tasks late, so each run tells which ones its end made due: the next step of the same task,
-    the next task of its group, the parent of a last child. Tasks created after this began wait for the next call. That
-    way the call ends even if its tasks always create others or repeat.
+    Each run reports which tasks it made due, because the index shows them late. Tasks that were created after this
+    began wait for the next call, so that this one ends even if its tasks always create others or repeat.
     """
 
     def __init__(self, work: StepWork, candidates: Candidates) -> None:
         super().__init__(work, candidates)
         self._ids: Iterator[Next] = iter(candidates)
-        self._behind = deque[str]()
-        """Tasks that runs of this call have made due."""
-        self._began = new_token()
-        """Tasks with a later token as their `creation` wait for the next call."""
+        self._behind = deque[str]()  # tasks that runs made due
+        self._began = new_token()  # the `creation` of later tasks is greater
         self._is_exhausted = False
 
     @property
     def is_done(self) -> bool:  # type: ignore[override]  # no one sets it
-        """Whether it has no task left, unless a run makes another one due."""
+        """Whether no task is left, unless a run makes one due."""
         return self.pause is not None or not (self._may_have_more(EARLIEST) or self.held)
 
     def _may_have_more(self, now: datetime) -> bool:  # noqa: ARG002 - as of any source
@@ -290,7 +266,7 @@ class OnceThrough(StepSource):
             self._behind.appendleft(task_id)
 
     def follow_up(self, task: MadeDue) -> bool:
-        """Note a task, unless it was created after this began, or is due later."""
+        """Note a task, unless it is too new or not due yet."""
         is_wanted = self.is_of_due and self.pause is None
         is_wanted = is_wanted and task.creation < self._began and task.due_time <= clock.now()
         if is_wanted:
@@ -299,7 +275,7 @@ class OnceThrough(StepSource):
 
 
 class GivenIds(OnceThrough):
-    """These ids, each once, in this order. It ignores what other workers do."""
+    """These ids, each once and in this order, whatever other workers do."""
 
     is_of_due = False
 

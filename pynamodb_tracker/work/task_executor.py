@@ -1,11 +1,10 @@
-"""Runs attempts as asyncio tasks of one event loop, until none is left.
+"""Runs attempts as asyncio tasks of one event loop.
 
     threads:     take ---- take ------ take ---- (no room) ---- take
                    |         |           |                        |
     event loop:    claim, await the function, record the end   x as many as may run at a time
 
-Taking may block: it reads the index, or waits for a task. That is why it has threads of its own, and leaves the threads
-for the requests of tasks alone. They are daemons: a program may leave the loop while tasks are running.
+Taking may block, so it has its own threads. They are daemons, because a program may leave the loop early.
 """
 
 import asyncio
@@ -25,31 +24,27 @@ from pynamodb_tracker.work.source import Given
 
 log = logging.getLogger("pynamodb_tracker")
 
-_FINDERS = 8
-"""The most threads that look for tasks. Each may have to wait for the index."""
+_FINDERS = 8  # the most threads that look for tasks
 
 
 class TaskExecutor(Executor):
-    """Runs attempts as asyncio tasks. It has to be made on the loop."""
+    """Runs attempts as asyncio tasks. Create it on the loop."""
 
     def __init__(
         self, dispatcher: Dispatcher, concurrency: int, on_ended: OnEnded, *, grace: timedelta | None = None
     ) -> None:
-        """Without a `grace` time, a cancellation cancels the running tasks at once, and waits for their ends."""
+        """Without a `grace` time, a cancellation cancels the running tasks at once."""
         super().__init__(dispatcher, concurrency, on_ended)
         self._grace = grace
         self._loop = asyncio.get_running_loop()
         self._room = threading.Semaphore(concurrency)
-        """A thread takes a task only when there is room for it."""
-        self._finding = min(len(dispatcher.sources), concurrency, _FINDERS)
-        """How many threads still look for tasks."""
+        self._finding = min(len(dispatcher.sources), concurrency, _FINDERS)  # threads that still look for tasks
         self._tasks: dict[asyncio.Task[None], Attempt] = {}
-        self._handed: dict[Given, None] = {}
-        """What went to the loop and has not begun there."""
+        self._handed: dict[Given, None] = {}  # sent to the loop, but not begun there
         self._has_ended = asyncio.Event()
         self._is_stopping = False
-        self._is_cut_short = False  # the grace time is over: nobody waits for threads that still look for tasks
-        self._is_over = False  # no new task may begin, because the loop may be closed at any moment
+        self._is_cut_short = False  # the grace time is over, so nobody waits for `_find`
+        self._is_over = False  # the loop may close at any moment
         self._deadline: asyncio.TimerHandle | None = None
 
     async def run(self) -> None:
@@ -80,32 +75,31 @@ class TaskExecutor(Executor):
                 await wait_for_call(REQUESTS.submit(self.give_back_slots))
 
     def stop(self) -> None:
-        """Start no new tasks, and give the running ones the grace time to end. Call it on the loop."""
+        """Start no new tasks, and give running ones the grace time to end. Call this on the loop."""
         if self._is_stopping or self._has_ended.is_set():
             return
         self._is_stopping = True
         self.dispatcher.stop()
-        self._room.release(self._finding or 1)  # for threads that wait for some
+        self._room.release(self._finding or 1)  # let waiting threads end
         self._cancel_lost()
         if self._grace is not None:
-            log.info("the worker stops: it starts no new tasks, and waits for the running ones to finish")
+            log.info("stopping: starting no new tasks, waiting for the running ones to finish")
             self._deadline = self._loop.call_later(self._grace.total_seconds(), self._cut_short)
 
     def fail(self, error: BaseException) -> None:
-        """Keep an error that ends the work, and stop if there is a grace time. Call it on the loop."""
+        """Keep an error that ends the work, and stop if there is a grace time. Call this on the loop."""
         super().fail(error)
         if self._grace is not None:
             self.stop()
-        self._room.release(self._finding or 1)  # for threads that wait for some
+        self._room.release(self._finding or 1)
 
     def _cancel_lost(self) -> None:
-        """When stopping, cancel tasks that have lost their locks: their results cannot be recorded anyway."""
+        """When stopping, cancel tasks with lost locks, because their results cannot be recorded."""
         for task, attempt in self._tasks.items():
             if self._is_stopping and attempt.has_lost_lock and not task.cancelling():
                 task.cancel()
 
     def _cut_short(self) -> None:
-        """Cancel the running tasks, which releases them. Calling it again has no further effect."""
         if self._is_cut_short:
             return
         self._is_cut_short = True
@@ -118,7 +112,7 @@ class TaskExecutor(Executor):
         self._check_end()
 
     def _leave_behind(self) -> None:
-        """Release tasks that ignore their cancellation, in a thread, and stop waiting for them."""
+        """Release tasks that ignore their cancellation, and stop waiting for them."""
 
         def give_back() -> None:
             self.give_back()
@@ -127,7 +121,6 @@ class TaskExecutor(Executor):
         threading.Thread(target=give_back, name="pynamodb_tracker release", daemon=True).start()
 
     def _find(self) -> None:
-        """Take tasks on one thread, and hand them to the loop, until there are none left."""
 
         def end_finding() -> None:
             self._finding -= 1
@@ -146,7 +139,7 @@ class TaskExecutor(Executor):
             self.call(end_finding)
 
     def call(self, function: Callable[..., object], *arguments: object) -> bool:
-        """Call a function on the loop. Return False if it is closed: the program did not wait for the work."""
+        """Call a function on the loop. Return False if the program has closed it."""
         try:
             self._loop.call_soon_threadsafe(function, *arguments)
         except RuntimeError:
@@ -154,29 +147,29 @@ class TaskExecutor(Executor):
         return True
 
     def _leave_handed(self) -> None:
-        """Leave the slots of tasks that went to the loop and did not begin."""
+        """Leave the slots of tasks that never began on the loop."""
         while self._handed:
             given, _ = self._handed.popitem()
             if given.slot is not None:
                 given.slot.leave()
 
     def give_back_slots(self) -> None:
-        """Give back unused slots of limits at once, because no new tasks start."""
+        """Give back unused slots, because no new tasks start."""
         self._leave_handed()
         super().give_back_slots()
 
     def _begin(self, given: Given) -> None:
-        if self._handed.pop(given, given) is not None:  # its slot was left: nothing begins any more
+        if self._handed.pop(given, given) is not None:  # its slot was left, so nothing may begin
             return
         attempt = self.begin(given)
         name, context = f"pynamodb_tracker {attempt}", self._base.copy()
-        task = self._loop.create_task(self._kept(attempt), name=name, context=context)
+        task = self._loop.create_task(self._keep_exits(attempt), name=name, context=context)
         self._tasks[task] = attempt
         attempt.on_loss = partial(self.call, self._cancel_lost)
         task.add_done_callback(partial(self._end, attempt))
 
-    async def _kept(self, attempt: Attempt) -> None:
-        """Keep KeyboardInterrupt and SystemExit for later: an asyncio task that raises one would end the loop."""
+    async def _keep_exits(self, attempt: Attempt) -> None:
+        """Keep KeyboardInterrupt and SystemExit for later: in an asyncio task, they would end the loop."""
         try:
             await attempt.run_async()
         except (KeyboardInterrupt, SystemExit) as error:

@@ -1,4 +1,4 @@
-"""One function on many items, on threads."""
+"""Calls one function on many items, on threads."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Item = TypeVar("Item")
 
 
 def in_threads(function: Callable[[Item], None], items: Iterable[Item], threads: int) -> None:
-    """Call the function on each item, in this context. Take an item when a thread is free for it.
+    """Call the function on each item, in this context, when a thread is free.
 
-    An exception stops the feeding, and is raised once all running calls have returned. A second one, such as another
-    Ctrl-C, does not wait for them: they retry no more requests.
+    Raise an exception once all running calls have returned, and a second one, such as another Ctrl-C, at once. Calls
+    that still run retry no requests.
 
     Raises:
         NotSentError: The block around this was stopped before all items were taken.

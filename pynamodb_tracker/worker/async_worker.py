@@ -1,4 +1,4 @@
-"""The worker for async functions: it runs them on the program's event loop until it is stopped."""
+"""Runs async functions on the program's event loop until it is stopped."""
 
 import asyncio
 import signal
@@ -19,25 +19,33 @@ from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.work.outcomes import Tally
 from pynamodb_tracker.work.source import StepWork
 from pynamodb_tracker.work.task_executor import TaskExecutor
-from pynamodb_tracker.worker.settings import POLL_INTERVAL, WorkerSettings, check_tables, functions_by_step, log_start
-from pynamodb_tracker.worker.shutdown import handling, print_to_stderr
-from pynamodb_tracker.worker.team import log_ended, polled, tallies
+from pynamodb_tracker.worker.shutdown import handle_signals, print_to_stderr
+from pynamodb_tracker.worker.team import (
+    POLL_INTERVAL,
+    WorkerSettings,
+    build_dispatcher,
+    check_tables,
+    functions_by_step,
+    log_ended,
+    log_start,
+    tallies,
+)
 
 AsyncFunction = Callable[[AsyncContext[Any]], Awaitable[object]]
 
 
 class AsyncWorker:
-    """Keeps running async functions on the due tasks of steps, as `arun_all` does once, until it is stopped.
+    """Keeps running async functions on the due tasks of steps until it is stopped. `arun_all` does it once.
 
-    The functions run as asyncio tasks of the loop in which `run` is awaited, each in a copy of that call's context
-    variables. Steps take turns, as in a Worker.
+    The functions run as asyncio tasks of the loop that awaits `run`, each in a copy of that call's context variables.
+    Steps take turns, as in a Worker.
 
     Args:
-        functions: Use cases, `[Order, Refund]`, or steps, to which `does` has bound async functions, or a mapping of
-            steps to async functions, `{Order.ship: print_label}`.
+        functions: Use cases or steps to which `does` has bound async functions, as `[Order, Refund]`, or a mapping of
+            steps to async functions, as `{Order.ship: print_label}`.
         concurrency: How many tasks run at the same time.
         heartbeat: As in `astart`.
-        rate: The limit of starts per second.
+        rate: How many tasks start per second at most.
         grace: How long running tasks may take to end when the worker stops.
         max_poll_interval: The longest wait between two polls.
 
@@ -74,38 +82,31 @@ class AsyncWorker:
     async def run(self, *, until_idle: bool = False) -> dict[BoundStep[Any], Tally]:
         """Work until `stop`, SIGTERM or a cancellation. Return, by step, how many tasks had each outcome.
 
-        A stopping worker starts no new tasks. Running functions have the grace time to end, and are then cancelled.
-        That releases their tasks: the attempts do not count. A function that ignores its cancellation for 5 seconds is
-        left behind: its task is released, and no result is recorded. If this is cancelled, it raises CancelledError
-        when all of that is done. A second cancellation ends the grace time.
+        A stopping worker starts no new tasks. It gives running functions the grace time, and then cancels them, which
+        releases their tasks: the attempts do not count. If a function ignores that for 5 seconds, its task is released
+        and no result is recorded. If you cancel this call, it raises CancelledError once all of that is done. A second
+        cancellation ends the grace time.
 
-        SIGTERM stops the worker, and SIGUSR1 prints its status to stderr, if this runs in the main thread, and nobody
-        else handles the signal when this begins. asyncio handles Ctrl-C, and cancels the main task. With `until_idle`,
-        return when there is nothing to do now.
-
-        Exceptions of a function are recorded with their task. KeyboardInterrupt and SystemExit also stop the worker and
-        are raised. A permanent error of the first request is raised at once. Later failures are logged, and the request
-        is retried. Raise a RuntimeError if the worker was run before.
+        SIGTERM stops the worker and SIGUSR1 prints its status to stderr, if this is the main thread and nobody else
+        handles the signal. asyncio handles Ctrl-C by cancelling the main task. With `until_idle`, return when there is
+        nothing to do now. Errors are handled as in `Worker.run`.
         """
         settings = replace(self._settings, until_idle=until_idle)
         if not self._entered.acquire(blocking=False):
-            raise RuntimeError("this worker was run before: make another one")
+            raise RuntimeError("this worker was run before: create a new one")
         if not self._is_stopped:
             await asyncio.wrap_future(REQUESTS.submit(lambda: check_tables(self._functions)))
-        dispatcher = polled(settings, partial(_work_of, settings))
+        dispatcher = build_dispatcher(settings, partial(_build_work, settings))
         self._executor = executor = TaskExecutor(dispatcher, settings.concurrency, log_ended, grace=settings.grace)
-        if not self._is_stopped:  # a call of `stop` from now on reaches the executor
+        if not self._is_stopped:  # from now on, `stop` reaches the executor
             log_start(self._functions, self._given)
-            with _receiving_signals(self):
+            with _receive_signals(self):
                 await executor.run()
         executor.raise_errors()
         return dict(zip(self._functions, tallies(dispatcher), strict=True))
 
     def stop(self) -> None:
-        """Stop gracefully, as SIGTERM does, and return at once. Any thread and the worker's functions may call this.
-
-        A worker that is stopped before it runs starts nothing.
-        """
+        """Stop as SIGTERM does, and return at once. Any thread and function may call this, even before `run`."""
         self._is_stopped = True
         if self._executor is not None:
             self._executor.call(self._executor.stop)
@@ -115,27 +116,27 @@ class AsyncWorker:
             executor.call(lambda: print_to_stderr(executor.status()))
 
 
-def _work_of(settings: WorkerSettings, step: BoundStep[Any], function: AsyncFunction) -> StepWork:
+def _build_work(settings: WorkerSettings, step: BoundStep[Any], function: AsyncFunction) -> StepWork:
     return StepWork(step._definition, partial(step.astart, heartbeat=settings.heartbeat), partial(call, function))
 
 
-_receivers: list[AsyncWorker] = []
-"""The workers in the main thread. Several may share its loop, and a signal is for all of them."""
+_receivers: list[AsyncWorker] = []  # workers in the main thread, which share its signals
 
 _handling = ExitStack()
 
 
 @contextmanager
-def _receiving_signals(worker: AsyncWorker) -> Iterator[None]:
-    """Pass signals to the worker, in the main thread. They are handled from the first start to the last end."""
+def _receive_signals(worker: AsyncWorker) -> Iterator[None]:
+    """Pass signals to the worker if this is the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     if not _receivers:
         for name, method in {"SIGTERM": AsyncWorker.stop, "SIGUSR1": AsyncWorker._print_status}.items():  # noqa: SLF001 - of this module
-            # The program, or a server, may have its own handler.
-            if hasattr(signal, name) and signal.getsignal(getattr(signal, name)) is signal.SIG_DFL:
-                _handling.enter_context(handling({name: partial(_tell_all, method)}))
+            if (
+                hasattr(signal, name) and signal.getsignal(getattr(signal, name)) is signal.SIG_DFL
+            ):  # else the program handles it
+                _handling.enter_context(handle_signals({name: partial(_tell_all, method)}))
     _receivers.append(worker)
     try:
         yield

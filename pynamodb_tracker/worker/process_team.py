@@ -1,4 +1,4 @@
-"""The processes of a worker: what each runs, and how they are started, replaced when they die, and stopped."""
+"""Starts a worker's processes, replaces them when they die, and stops them."""
 
 import contextlib
 import logging
@@ -18,54 +18,41 @@ from multiprocessing.context import SpawnProcess
 from pynamodb_tracker.model.worker_name import this_worker
 from pynamodb_tracker.work.outcomes import Tally
 from pynamodb_tracker.work.polling import Backoff
-from pynamodb_tracker.worker.liveness import SILENCE, signs_of_life
-from pynamodb_tracker.worker.settings import WorkerSettings
 from pynamodb_tracker.worker.shutdown import (
     AT_ONCE,
     Message,
     Messages,
-    blocked,
-    handling,
+    block_signals,
+    handle_signals,
     message_handlers,
     print_to_stderr,
-    unblock,
+    unblock_signals,
 )
-from pynamodb_tracker.worker.team import ThreadTeam
+from pynamodb_tracker.worker.team import SILENCE, ThreadTeam, WorkerSettings, give_signs_of_life
 
 log = logging.getLogger("pynamodb_tracker")
 
-_TIME_TO_END = timedelta(seconds=15)
-"""How long a process may take after its grace time to release its tasks and end."""
+_TIME_TO_END = timedelta(seconds=15)  # for a process to release its tasks after its grace time
+_TIME_TO_DIE = 5.0  # seconds to wait for a killed process
+_GLANCE = 0.5  # seconds between two checks that the other process still exists
+_LONGEST_PAUSE = timedelta(minutes=1)  # before a process is replaced, unless it lived longer than this
+_KILLED_AT_ONCE = 3  # give up if so many processes are killed before they begin to work
 
-_TIME_TO_DIE = 5.0
-"""Seconds to wait for the end of a killed process."""
-
-_GLANCE = 0.5
-"""Seconds between two checks that the other process still exists."""
-
-_LONGEST_PAUSE = timedelta(minutes=1)
-"""The longest pause before a process is replaced. If it lived longer than this, the pause is short."""
-
-_KILLED_AT_ONCE = 3
-"""We replace processes that a signal killed before they began to work, unless so many were killed."""
-
-READY = "ready"
-"""The message of a process when it begins to work, and then as a sign of life."""
+READY = "ready"  # a process sends this when it begins to work, and then as a sign of life
 
 _spawn = get_context("spawn")  # in a fork, locks that other threads hold would never be released
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The last message of a process."""
+    """A process's last message."""
 
     tallies: list[Tally]
-    error: BaseException | None
-    """KeyboardInterrupt or SystemExit of a function."""
+    error: BaseException | None  # KeyboardInterrupt or SystemExit from a function
 
 
-class ParentPipe:
-    """The pipe from this process to the worker that started it, if any. Every thread may send."""
+class _ParentPipe:
+    """The pipe to the worker that started this process, if any. Every thread may send."""
 
     def __init__(self) -> None:
         self._pipe: Connection | None = None
@@ -73,40 +60,36 @@ class ParentPipe:
         self._guard = threading.Lock()
 
     def open(self, pipe: Connection, steps: Iterable[object]) -> None:
-        """Send to the worker of these steps from now on."""
         self._pipe, self._steps = pipe, list(steps)
 
     def leads_to_worker_of(self, steps: Iterable[object]) -> bool:
-        """Return whether a worker of these steps started this process."""
         return self._pipe is not None and self._steps == list(steps)
 
     def send(self, message: object) -> None:
-        """Send a message, if there is a parent and it still exists."""
         with self._guard, contextlib.suppress(OSError):
             if self._pipe is not None:
                 self._pipe.send(message)
 
 
-parent_pipe = ParentPipe()
+parent_pipe = _ParentPipe()
 
 
 def run_process(settings: WorkerSettings, pipe: Connection, parent: int) -> None:
-    """Work until the parent process stops this one or is gone."""
+    """Work until the parent process stops this one, or is gone."""
     messages: Messages = Messages()
     team = ThreadTeam(settings, messages)
     own = message_handlers(messages, SIGTERM=Message.STOP, SIGUSR1=Message.PRINT_STATUS)
     # A terminal sends Ctrl-C to all processes, and the parent tells this one what to do.
-    with handling({**own, "SIGINT": signal.SIG_IGN}):
-        unblock()
+    with handle_signals({**own, "SIGINT": signal.SIG_IGN}):
+        unblock_signals()
         threading.Thread(target=_listen, args=(pipe, messages, parent), daemon=True).start()
         parent_pipe.open(pipe, (step for step, _ in settings.functions))
-        with signs_of_life(lambda: team.is_alive, partial(parent_pipe.send, READY)):
+        with give_signs_of_life(lambda: team.is_alive, partial(parent_pipe.send, READY)):
             run_to_the_end(team, messages)
         parent_pipe.send(Ended(team.tallies, _picklable(team.errors[0]) if team.errors else None))
 
 
 def _listen(pipe: Connection, messages: Messages, parent: int) -> None:
-    """Pass on the parent's messages, and stop gracefully if it is gone."""
     try:
         while os.getppid() == parent:
             if pipe.poll(_GLANCE):
@@ -119,14 +102,14 @@ def _listen(pipe: Connection, messages: Messages, parent: int) -> None:
 def _picklable(error: BaseException) -> BaseException:
     """Return the error, or one with its text if it cannot be pickled."""
     try:
-        pickle.loads(pickle.dumps(error))  # noqa: S301 - its own
-    except Exception:  # noqa: BLE001 - exceptions of users may do anything
+        pickle.loads(pickle.dumps(error))  # noqa: S301 - from this process
+    except Exception:  # noqa: BLE001 - users' exceptions may raise anything
         return RuntimeError(f"{type(error).__name__}: {error}")
     return error
 
 
-class ProcessSupervisor:
-    """A thread that starts a process, passes messages on, and starts another process when it dies."""
+class _Supervisor:
+    """Runs a process from a thread, and replaces it when it dies."""
 
     def __init__(self, settings: WorkerSettings, number: int, messages: Messages) -> None:
         self.tallies = [Tally() for _ in settings.functions]
@@ -142,8 +125,7 @@ class ProcessSupervisor:
         self._process: SpawnProcess | None = None
         self._pipe: Connection | None = None
         self._was_ready = False
-        self._last_sign = time.monotonic()
-        """When the process was started or last gave a sign of life."""
+        self._last_sign = time.monotonic()  # when the process started or last gave a sign of life
         self._killed = 0
         self._last_message: Ended | None = None
 
@@ -153,7 +135,7 @@ class ProcessSupervisor:
         return self._stopped.is_set() or time.monotonic() - self._last_sign <= SILENCE.total_seconds()
 
     def send(self, message: Message) -> None:
-        """Pass a message on. After STOP, start no new process."""
+        """Pass a message on, and start no new process after STOP."""
         if message is Message.STOP:
             self._stopped.set()
         with self._guard, contextlib.suppress(OSError):
@@ -161,14 +143,12 @@ class ProcessSupervisor:
                 self._pipe.send(message)
 
     def kill(self) -> None:
-        """Kill the process."""
         self._stopped.set()
         with self._guard:
             if self._process is not None:
                 self._process.kill()
 
     def _supervise(self) -> None:
-        """Keep a process running until this is stopped, or until nothing is left to do."""
         backoff = Backoff(_LONGEST_PAUSE)
         try:
             while not self._stopped.is_set():
@@ -188,14 +168,13 @@ class ProcessSupervisor:
             self._messages.put(Message.ENDED)
 
     def _run_one(self) -> None:
-        """Start a process, and read its messages until it is gone."""
         self._last_message = None
         process, pipe = self._start_one()
         try:
             while process.exitcode is None:
                 if pipe.poll(_GLANCE):
                     self._receive(pipe.recv())
-            while pipe.poll():  # what it sent between the last check and its end
+            while pipe.poll():  # messages since the last check
                 self._receive(pipe.recv())
         except (EOFError, OSError):
             process.join()
@@ -207,14 +186,14 @@ class ProcessSupervisor:
         process.close()
 
     def _start_one(self) -> tuple[SpawnProcess, Connection]:
-        """Return a new process that blocks signals until it handles them, and the pipe to it."""
+        """Return a new process, which blocks signals until it handles them, and the pipe to it."""
         ours, theirs = _spawn.Pipe()
         process = _spawn.Process(
             target=run_process, args=(self._settings, theirs, os.getpid()), name=self._name, daemon=False
         )
         resource_tracker.ensure_running()  # starting it later would unblock signals in this thread
         with self._guard:
-            with blocked("SIGINT", "SIGTERM", "SIGUSR1"):
+            with block_signals("SIGINT", "SIGTERM", "SIGUSR1"):
                 process.start()
             theirs.close()
             self._process, self._pipe, self.pid = process, ours, process.pid
@@ -235,29 +214,29 @@ class ProcessSupervisor:
                 self.errors.append(message.error)
 
     def _check_end(self, process: SpawnProcess) -> None:
-        """Log that a process ended by itself. Raise a RuntimeError if none has ever begun to work.
+        """Log that a process ended by itself. Raise a RuntimeError if none has begun to work.
 
-        A killed process says nothing about the next one, unless that is killed, too.
+        If it was killed, that says nothing about the next one, unless that is killed, too.
         """
         last = self._last_message
         if self._stopped.is_set() or (last is not None and (last.error is not None or self._settings.until_idle)):
             return
-        what = f"process {process.pid} of the worker ended by itself, with exit code {process.exitcode}"
+        event = f"process {process.pid} of the worker ended by itself, with exit code {process.exitcode}"
         was_killed = (process.exitcode or 0) < 0
         self._killed += was_killed
         if not self._was_ready and not (was_killed and self._killed < _KILLED_AT_ONCE):
-            raise RuntimeError(f"{what}, before it began to work: see what it printed")
-        log.error("%s: another one is started, and takes its tasks over when their locks expire", what)
+            raise RuntimeError(f"{event}, before it began to work: check its output")
+        log.error("%s: a new process takes over its tasks when their locks expire", event)
 
 
 class ProcessTeam:
-    """The processes of a worker."""
+    """A worker's processes."""
 
     def __init__(self, settings: WorkerSettings, processes: int, messages: Messages) -> None:
-        """`messages` gets ENDED per process that has ended for good, and STOP if a function stops the worker."""
+        """`messages` gets ENDED per process that ended for good, and STOP if a function stops the worker."""
         self.grace = settings.grace + _TIME_TO_END
         settings = replace(settings, rate=settings.rate and settings.rate / processes)
-        self._supervisors = [ProcessSupervisor(settings, number, messages) for number in range(processes)]
+        self._supervisors = [_Supervisor(settings, number, messages) for number in range(processes)]
 
     def start(self) -> None:
         """Start the processes."""
@@ -271,26 +250,26 @@ class ProcessTeam:
 
     @property
     def is_alive(self) -> bool:
-        """Whether all processes have given a sign of life lately."""
+        """Whether all have recently given a sign of life."""
         return all(each.is_alive for each in self._supervisors)
 
     @property
     def tallies(self) -> list[Tally]:
-        """The outcomes of the tasks, by step. The numbers of a process that died are lost."""
+        """The outcomes by step, without those of processes that died."""
         return [sum(each, Tally()) for each in zip(*(each.tallies for each in self._supervisors), strict=True)]
 
     @property
     def errors(self) -> list[BaseException]:
-        """KeyboardInterrupt and SystemExit of functions, and errors that kept a process from working."""
+        """Errors that stopped the worker, or kept a process from working."""
         return [error for each in self._supervisors for error in each.errors]
 
     def stop(self) -> None:
-        """Stop them gracefully."""
+        """Stop gracefully."""
         for each in self._supervisors:
             each.send(Message.STOP)
 
     def abandon(self) -> None:
-        """Kill those that are still there."""
+        """Kill the remaining processes."""
         for each in self._supervisors:
             each.kill()
         for each in self._supervisors:
@@ -300,9 +279,9 @@ class ProcessTeam:
     cut_short = abandon
 
     def print_status(self) -> None:
-        """Print the processes, and let each print its status."""
+        """Print the process ids and each process's status."""
         pids = ", ".join(str(each.pid) for each in self._supervisors if each.pid is not None)
-        print_to_stderr(f"worker {this_worker()}: its processes are {pids}\n")
+        print_to_stderr(f"worker {this_worker()} with the processes {pids}\n")
         for each in self._supervisors:
             each.send(Message.PRINT_STATUS)
 
@@ -327,7 +306,7 @@ def run_to_the_end(team: ThreadTeam | ProcessTeam, messages: Messages) -> None:
                     if deadline is not None:
                         continue
                     deadline = time.monotonic() + team.grace.total_seconds()
-                    log.info("the worker stops: it starts no new tasks, and waits for the running ones to finish")
+                    log.info("stopping: starting no new tasks, waiting for the running ones to finish")
                     team.stop()
                 case _:
                     pass

@@ -1,4 +1,4 @@
-"""How a program stops: signal handlers, and messages to its main thread."""
+"""Stops a program: handles its signals, and sends messages to its main thread."""
 
 from __future__ import annotations
 
@@ -18,19 +18,18 @@ from pynamodb_tracker.work.executor import GLANCE
 
 M = TypeVar("M")
 
-Handler = Callable[[int, FrameType | None], object] | signal.Handlers
-"""A function of the signal number and the frame, or signal.SIG_IGN."""
+Handler = Callable[[int, FrameType | None], object] | signal.Handlers  # gets the signal number and the frame
 
-AT_ONCE = "the second interrupt: the worker leaves at once, and running tasks stay locked until their locks expire"
-"""The text of a KeyboardInterrupt that no function raised. A class of its own would change the exit code."""
+# Marks a KeyboardInterrupt that no function raised. A subclass would change the exit code.
+AT_ONCE = "second interrupt: the worker leaves at once, and running tasks stay locked until their locks expire"
 
 
 @contextmanager
-def handling(handlers: Mapping[str, Handler]) -> Iterator[None]:
-    """Handle signals, given by name, within the block, and restore the old handlers afterwards.
+def handle_signals(handlers: Mapping[str, Handler]) -> Iterator[None]:
+    """Handle signals, given by name, within the block, and then restore the old handlers.
 
-    Do nothing outside the main thread, where Python does not allow it. Skip signals that this system does not have,
-    and those that are ignored, as Ctrl-C is in the background of a shell. A handler that the block sets itself stays.
+    Do nothing outside the main thread, where Python does not allow it. Skip signals that this system lacks or ignores,
+    as Ctrl-C in a shell's background. A handler that the block sets itself stays.
     """
     before: _Before = {}
     if threading.current_thread() is threading.main_thread():
@@ -47,11 +46,9 @@ def handling(handlers: Mapping[str, Handler]) -> Iterator[None]:
         _restore(before)
 
 
-_Before = dict[int, tuple[Any, Handler]]
-"""The old and the new handler of each signal."""
+_Before = dict[int, tuple[Any, Handler]]  # each signal's old and new handler
 
-_handled: list[_Before] = []
-"""What the blocks of `handling` in this process have changed, in order."""
+_handled: list[_Before] = []  # the changes by blocks of `handle_signals`, in order
 
 
 def _restore(before: _Before) -> None:
@@ -64,7 +61,7 @@ _masks = threading.local()
 
 
 def _block_before_fork() -> None:
-    """Block the handled signals in this thread: a child must not get one before it has its old handlers."""
+    """Block the handled signals in this thread: a child must not get one before its old handlers."""
     _masks.before = signal.pthread_sigmask(signal.SIG_BLOCK, {number for before in _handled for number in before})
 
 
@@ -73,7 +70,7 @@ def _unblock_after_fork() -> None:
 
 
 def _handle_as_before_in_child() -> None:
-    """Give a forked process the old handlers: nobody there reads the messages of the new ones."""
+    """Give a forked process its old handlers, because nobody there reads the messages."""
     for before in reversed(_handled):
         _restore(before)
     _handled.clear()
@@ -87,12 +84,9 @@ if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
 
 
 @contextmanager
-def blocked(*names: str) -> Iterator[None]:
-    """Block signals in this thread until the block ends, and in processes that it starts, until they call `unblock`.
-
-    Do nothing on Windows.
-    """
-    if not hasattr(signal, "pthread_sigmask"):
+def block_signals(*names: str) -> Iterator[None]:
+    """Block signals in this thread during the block, and in new processes until they call `unblock_signals`."""
+    if not hasattr(signal, "pthread_sigmask"):  # on Windows
         yield
         return
     numbers = {getattr(signal, name) for name in names if hasattr(signal, name)}
@@ -103,7 +97,7 @@ def blocked(*names: str) -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def unblock() -> None:
+def unblock_signals() -> None:
     """Unblock the signals that were blocked when this process started."""
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_SETMASK, [])
@@ -112,8 +106,8 @@ def unblock() -> None:
 class MessageQueue(Generic[M]):
     """Messages to a thread from other threads and from signal handlers, in order.
 
-    A handler may interrupt the main thread anywhere, so it must not take a lock that the main thread may hold, as
-    `Event.set` would. `SimpleQueue.put` is safe: https://docs.python.org/3/library/queue.html#queue.SimpleQueue.put
+    A handler may interrupt the main thread anywhere, so it must not take locks, as `Event.set` would. `SimpleQueue.put`
+    is safe: https://docs.python.org/3/library/queue.html#queue.SimpleQueue.put
     """
 
     def __init__(self) -> None:
@@ -124,7 +118,7 @@ class MessageQueue(Generic[M]):
         self._messages.put(message)
 
     def get(self, deadline: float | None = None) -> M | None:
-        """Wait for the next message, or return None at the deadline, a value of `time.monotonic()`."""
+        """Return the next message, or None at the deadline, a value of `time.monotonic()`."""
         while True:
             left = GLANCE if deadline is None else min(GLANCE, deadline - time.monotonic())
             try:
@@ -138,23 +132,17 @@ class Message(Enum):
     """Messages to the thread that runs the team."""
 
     STOP = auto()
-    INTERRUPT = auto()
-    """Ctrl-C: the first one stops gracefully, the second one at once."""
+    INTERRUPT = auto()  # Ctrl-C: the first one stops gracefully, the second one at once
     PRINT_STATUS = auto()
-    ENDED = auto()
-    """A thread or a process has ended, or has lost its lock: check whether all have."""
+    ENDED = auto()  # a thread or a process has ended, or has lost its lock
 
 
 Messages = MessageQueue[Message]
 
 
 def message_handlers(messages: Messages, **signals: Message) -> dict[str, Handler]:
-    """Return a handler of each signal that sends a message."""
-
-    def sender(message: Message) -> Handler:
-        return lambda _number, _frame: messages.put(message)
-
-    return {name: sender(message) for name, message in signals.items()}
+    """Return handlers that send messages."""
+    return {name: lambda *_, message=message: messages.put(message) for name, message in signals.items()}
 
 
 def print_to_stderr(text: str) -> None:

@@ -1,61 +1,161 @@
-"""The executors of a worker: threads or asyncio tasks that run what its sources find by polling."""
+"""The settings, checks and threads of workers."""
 
 import asyncio
 import logging
-from collections.abc import Callable
-from dataclasses import replace
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from pynamodb.exceptions import PynamoDBException
 
+from pynamodb_tracker import arguments
+from pynamodb_tracker.dynamodb.error_codes import is_temporary
 from pynamodb_tracker.exceptions import TaskNotStartableError, TrackerError
-from pynamodb_tracker.step.bound import BoundStep
+from pynamodb_tracker.instrumentation import log_fields
+from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.step.bound import BoundStep, bound_functions
 from pynamodb_tracker.step.functions import for_threads
 from pynamodb_tracker.work.attempt import Attempt
 from pynamodb_tracker.work.dispatcher import Dispatcher
 from pynamodb_tracker.work.executor import ThreadExecutor
-from pynamodb_tracker.work.listeners import listening
+from pynamodb_tracker.work.listeners import add_listener
 from pynamodb_tracker.work.outcomes import Tally
 from pynamodb_tracker.work.polling import Polling
 from pynamodb_tracker.work.source import StepWork
-from pynamodb_tracker.worker.liveness import SILENCE
-from pynamodb_tracker.worker.settings import WorkerSettings
 from pynamodb_tracker.worker.shutdown import Message, Messages, print_to_stderr
+
+F = TypeVar("F")
 
 log = logging.getLogger("pynamodb_tracker")
 
+POLL_INTERVAL = timedelta(seconds=2)  # the default of `max_poll_interval`
+SILENCE = timedelta(minutes=2)  # a living worker's longest request, with all its retries
+_SIGN_INTERVAL = 5.0  # seconds
 
-def polled(settings: WorkerSettings, work_of: Callable[[BoundStep[Any], Any], StepWork]) -> Dispatcher:
-    """Return what gives out the tasks of a worker. It hears of the tasks that this process creates."""
+
+@dataclass(frozen=True, slots=True)
+class WorkerSettings:
+    """Settings that a worker shares with its processes."""
+
+    functions: Sequence[tuple[BoundStep[Any], Callable[[Any], object]]]
+    concurrency: int
+    heartbeat: bool
+    rate: float | None
+    grace: timedelta
+    max_poll_interval: timedelta
+    until_idle: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse bad options. The workers check `concurrency` and `rate`."""
+        arguments.check_flags(heartbeat=self.heartbeat, until_idle=self.until_idle)
+        grace: object = self.grace
+        if not isinstance(grace, timedelta):
+            raise TypeError(f"grace must be a timedelta, not {arguments.shown(grace)}: write timedelta(seconds=...)")
+        if not timedelta(0) <= grace <= arguments.LONGEST:
+            raise ValueError(f"grace is zero or more and at most {arguments.LONGEST.days} days, not {grace!r}")
+        arguments.check_duration("max_poll_interval", self.max_poll_interval)
+
+
+def functions_by_step(given: object, choose: Callable[[BoundStep[Any], Any], F]) -> dict[BoundStep[Any], F]:
+    """Return the result of `choose` for each step and its given or bound function."""
+    if isinstance(given, list | tuple):
+        return bound_functions(given, choose)
+    if not isinstance(given, Mapping) or not given:
+        raise TypeError(
+            "a worker takes use cases with bound functions, as [Order], or a function for each step, as "
+            f"{{Order.ship: print_label}}, not {arguments.shown(given)}"
+        )
+    for step in given:
+        if not isinstance(step, BoundStep):
+            raise TypeError(f"{arguments.shown(step)} is not a step: write Order.ship")
+    return {step: choose(step, function) for step, function in given.items()}
+
+
+def log_start(steps: Iterable[BoundStep[Any]], given: Iterable[object]) -> None:
+    """Log which steps a worker runs, and which steps in the `given` use cases lack a function."""
+    log.info("a worker runs %s", _names(steps))
+    models = [each for each in given if isinstance(each, type) and issubclass(each, TaskRow)]
+    unbound = [step for model in models for step in model._bound_steps.values() if step.function is None]
+    if unbound:
+        text = "no function is bound to %s: this worker does not run those tasks"
+        log.warning(text, _names(unbound), extra=log_fields(unbound[0].model.tracker.use_case.name))
+
+
+def _names(steps: Iterable[BoundStep[Any]]) -> str:
+    return ", ".join(f"{step.model.__name__}.{step.name}" for step in steps)
+
+
+def check_tables(steps: Iterable[BoundStep[Any]]) -> None:
+    """Raise an error that would make every poll fail, such as a missing table."""
+    steps = list(steps)
+    for step in steps:
+        step._definition.check_caller()
+    for step in steps:
+        try:
+            step._definition.pause()  # raises a DefinitionError about its numbers
+            step._definition.check_index()
+        except PynamoDBException as error:
+            if not is_temporary(error):
+                raise
+            fields = log_fields(step.model.tracker.use_case.name, step.name)
+            log.warning("%s cannot be polled yet, the worker keeps trying: %s", _names([step]), error, extra=fields)
+
+
+@contextmanager
+def give_signs_of_life(is_alive: Callable[[], bool], give: Callable[[], object]) -> Iterator[None]:
+    """Give a sign of life at the start, and then every five seconds while the worker is alive."""
+    has_ended = threading.Event()
+
+    def keep_giving() -> None:
+        while not has_ended.wait(_SIGN_INTERVAL):
+            try:
+                if is_alive():
+                    give()
+            except OSError:
+                log.exception("the worker cannot show that it is alive")
+
+    give()
+    threading.Thread(target=keep_giving, name="pynamodb_tracker liveness", daemon=True).start()
+    try:
+        yield
+    finally:
+        has_ended.set()
+
+
+def build_dispatcher(settings: WorkerSettings, work_of: Callable[[BoundStep[Any], Any], StepWork]) -> Dispatcher:
+    """Return a dispatcher of tasks that polls find, or that this process creates."""
     longest, threads, eager = settings.max_poll_interval, settings.concurrency, settings.until_idle
     works = (work_of(*each) for each in settings.functions)
     sources = [Polling(work, longest, threads=threads, eager=eager) for work in works]
     dispatcher = Dispatcher(sources, rate=settings.rate, until_idle=settings.until_idle)
-    listening(dispatcher)
+    add_listener(dispatcher)
     return dispatcher
 
 
 def tallies(dispatcher: Dispatcher) -> list[Tally]:
-    """Return the outcomes of the tasks, by step."""
+    """Return the outcomes by step."""
     return [replace(source.tally, paused=source.pause is not None) for source in dispatcher.sources]
 
 
 class ThreadTeam(ThreadExecutor):
-    """The threads of a worker in one process."""
+    """A worker's threads in one process."""
 
     name = "pynamodb_tracker worker"
     daemon = True
     deadly = (KeyboardInterrupt, SystemExit)
 
     def __init__(self, settings: WorkerSettings, messages: Messages) -> None:
-        """`messages` gets ENDED per thread that has ended, and STOP if a function stops the worker."""
+        """`messages` gets ENDED per ended thread, and STOP if a function stops the worker."""
 
         def work_of(step: BoundStep[Any], function: Any) -> StepWork:
             start = partial(step.start, heartbeat=settings.heartbeat)
             return StepWork(step._definition, start, for_threads(function))
 
-        super().__init__(polled(settings, work_of), settings.concurrency, log_ended)
+        super().__init__(build_dispatcher(settings, work_of), settings.concurrency, log_ended)
         self.grace = settings.grace
         self._messages = messages
         self._silence = settings.max_poll_interval + SILENCE
@@ -67,7 +167,7 @@ class ThreadTeam(ThreadExecutor):
 
     @property
     def tallies(self) -> list[Tally]:
-        """The outcomes of the tasks, by step."""
+        """The outcomes by step."""
         return tallies(self.dispatcher)
 
     def fail(self, error: BaseException) -> None:
@@ -80,29 +180,30 @@ class ThreadTeam(ThreadExecutor):
         self._messages.put(Message.ENDED)
 
     def print_status(self) -> None:
-        """Print the running tasks, and what each step is waiting for."""
+        """Print the running tasks and each step's next look."""
         print_to_stderr(self.status())
 
 
 def log_ended(attempt: Attempt) -> None:
-    """Log what became of an attempt, unless it has succeeded."""
+    """Log an attempt's outcome, unless it succeeded."""
     details, error = attempt.details, attempt.error
     if details.skipped_occurrence:
-        text = "%s gave up its occurrence, and waits for the next one: %s"
+        text = "%s gave up its occurrence and waits for the next one: %s"
         log.warning(text, attempt, attempt.task.last_error, extra=details.log_fields)
     elif not attempt.was_claimed:
         if isinstance(attempt.unexpected_error, Exception):
             source = attempt.given and attempt.given.source
             level = source.cooldown.log_level(attempt.task_id) if isinstance(source, Polling) else logging.ERROR
-            text = "%s could not be started; it is tried again"
+            text = "%s could not be started, and will be retried"
             log.log(level, text, attempt, exc_info=error, extra=details.log_fields)
     elif details.outcome in ("failed", "ignored"):
         log.warning("%s %s: %s", attempt, details.outcome, details.task.last_error, extra=details.log_fields)
     elif details.outcome == "released" and isinstance(error, asyncio.CancelledError):
         log.warning("%s was cancelled, and its task was released", attempt, extra=details.log_fields)
     elif details.outcome == "refused" or isinstance(error, TaskNotStartableError | PynamoDBException):
-        # The message of any other error is the function's own, and may contain a secret.
+        # Any other error is the function's own, and its message may contain a secret.
         shown = error if error is None or isinstance(error, TrackerError) else type(error).__name__
-        not_recorded = "the end of %s could not be recorded: %s"
-        text = not_recorded if details.outcome == "refused" else "%s was released before its function began: %s"
+        text = "%s was released before its function began: %s"
+        if details.outcome == "refused":
+            text = "the end of %s could not be recorded: %s"
         log.warning(text, attempt, shown, extra=details.log_fields)

@@ -97,7 +97,7 @@ def rows(number: int) -> Iterator[int]:
 def test_what_was_read_before_an_error_is_returned_before_it_is_raised() -> None:
     async def main() -> None:
         seen = list[int]()
-        ahead = lazy.ReadAhead(rows(130))
+        ahead = lazy._ReadAhead(rows(130))
         with pytest.raises(OSError, match="no network"):
             async for row in ahead:
                 seen.append(row)
@@ -120,7 +120,7 @@ def test_an_iteration_that_is_left_early_has_read_a_hundred_rows_and_leaves_noth
             closed.append(True)
 
     async def main() -> None:
-        async for _ in lazy.ReadAhead(endless()):
+        async for _ in lazy._ReadAhead(endless()):
             break
         while not closed:  # the thread that read it may still hold it for a moment
             await asyncio.sleep(0.001)

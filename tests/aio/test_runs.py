@@ -80,7 +80,7 @@ def test_arun_takes_no_skip_error_because_it_would_have_nothing_to_return() -> N
 def test_a_forgotten_async_with_is_an_error_that_says_so() -> None:
     forgotten: Any = Order.ship.astart("o-1")
     with pytest.raises(
-        AttributeError, match=r"write `async with Order\.ship\.astart\('o-1'\) as ctx:`, and in its block ctx\.task"
+        AttributeError, match=r"write `async with Order\.ship\.astart\('o-1'\) as ctx:`, and ctx\.task in its block"
     ):
         forgotten.task.data["a"] = 1
     with pytest.raises(AttributeError, match="a run has no attribute 'tsak'"):

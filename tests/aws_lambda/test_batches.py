@@ -110,7 +110,7 @@ def test_a_batch_of_another_kind_is_refused_as_a_whole(context: Context) -> None
     del broken["Records"][0]["messageId"]
 
     for event in (bare("o-1"), {"Records": [{"eventSource": "aws:s3"}]}, broken, {"Records": [1]}):
-        with pytest.raises(UnreadableEventError, match="not an event of the trigger 'sqs'"):
+        with pytest.raises(UnreadableEventError, match="not from the trigger 'sqs'"):
             only_sqs(event, context)
     assert names(only_sqs({"Records": []}, context)) == []
 

@@ -338,7 +338,7 @@ def test_a_result_that_no_client_can_read_fails_the_attempt_and_is_no_success(ev
     task_id = "order_id" if "order_id" in event else "body.order_id"
     rated = handles(Order.ship, task_id=task_id, replies=Replies(failed="raise"))(lambda *_: {"rate": float("nan")})
 
-    with pytest.raises(ValueError, match="the function returned a value that JSON does not have: Out of range"):
+    with pytest.raises(ValueError, match="JSON cannot express the function's result: Out of range"):
         rated(event, context)
     assert Order.get_task("o-1").state == Order.ship.failed
 
@@ -436,7 +436,7 @@ def test_a_lost_lock_has_a_status_code(stopped_clock: StoppedClock, context: Con
 def test_a_handler_of_http_requests_refuses_other_events(context: Context) -> None:
     http = handles(Order.ship, task_id="body.order_id", trigger="http")(print_label)
 
-    with pytest.raises(UnreadableEventError, match="not an event of the trigger 'http'"):
+    with pytest.raises(UnreadableEventError, match="not from the trigger 'http'"):
         http(bare("o-1"), context)
 
 

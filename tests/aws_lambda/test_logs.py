@@ -133,7 +133,7 @@ def test_a_message_that_cannot_be_read_is_named_and_none_of_its_values(
     [(level, message)] = told(caplog)
     assert level == "ERROR"
     assert message.startswith(
-        "record m-1: there is no key 'order_id', of the path 'order_id', in an object with ['card']: "
+        "record m-1: 'order_id' of the path 'order_id' is not in an object with ['card']: "
         "correct the path or the trigger"
     )
     assert "4111" not in message
@@ -144,7 +144,7 @@ def test_an_event_that_cannot_be_read_is_logged_once(context: Context, caplog: p
     with pytest.raises(UnreadableEventError):
         handler({}, context)
 
-    why = "there is no key 'order_id', of the path 'order_id', in an empty object: correct the path or the trigger"
+    why = "'order_id' of the path 'order_id' is not in an empty object: correct the path or the trigger"
     assert told(caplog) == [("ERROR", why)]
 
 
@@ -153,8 +153,8 @@ def test_records_that_are_not_started_are_logged(clock: StoppedClock, caplog: py
     handler(sqs("{", bare("o-1"), bare("o-2")), Context(clock, 0.5))
 
     assert [each for each in told(caplog) if each[0] != "ERROR"] == [
-        ("INFO", "record m-2 was not started: an earlier one of its group will be redelivered first"),
-        ("WARNING", "no time is left for 2 records, from m-2 on: they will be redelivered"),
+        ("INFO", "record m-2 was not started: an earlier one in its group comes first"),
+        ("WARNING", "no time left for 2 records from m-2 on: they will be redelivered"),
     ]
 
 
@@ -191,7 +191,7 @@ def test_a_secret_of_a_function_that_lost_its_lock_is_not_logged(
 
     *_, outlived, ended = told(caplog)
     assert "ended after its lock had expired" in outlived[1]
-    text = "ship of Order 'o-1' (attempt 1) ended, and it is not certain that this is recorded: Broken"
+    text = "ship of Order 'o-1' (attempt 1) ended, but that may not be recorded: Broken"
     assert ended == ("WARNING", text)
     assert "4111" not in caplog.text
 

@@ -40,7 +40,7 @@ def test_the_task_is_created_but_not_run_and_the_trigger_gets_its_answer(trigger
             handler(event, context)
         assert (raised.value.until, raised.value.task and raised.value.task.task_id) == (Order.pauses()[0].until, "o-1")
     elif trigger == "kafka":
-        with pytest.raises(Exception, match="1 of 1 records have to be redelivered"):
+        with pytest.raises(Exception, match="1 of 1 records must be redelivered"):
             handler(event, context)
     else:
         result = handler(event, context)

@@ -187,7 +187,7 @@ def test_a_timeout_that_is_too_short_for_any_task_is_logged(
     ready("o-1")
 
     assert retry_handler(Order.ship, label)(SCHEDULE, Context(clock, 3)) == {**NOTHING, "out_of_time": True}
-    assert "no task was started, because the invocation had only 0:00:03 left and a task needs 0:00:10" in caplog.text
+    assert "no task was started, because 0:00:03 was left and a task needs 0:00:10" in caplog.text
 
 
 def test_the_locks_end_with_the_invocation(clock: StoppedClock) -> None:
@@ -399,13 +399,13 @@ def test_the_time_is_looked_at_while_locks_are_only_extended(
 def test_where_workers_meet_they_spread(clock: StoppedClock, monkeypatch: pytest.MonkeyPatch) -> None:
     ready("o-1", "o-2")
     met = []
-    answered = ClaimWindow.answered
+    answered = ClaimWindow.note_answer
 
     def noted(window: ClaimWindow, *, was_taken: bool | None) -> None:
         met.append(was_taken)
         answered(window, was_taken=was_taken)
 
-    monkeypatch.setattr(ClaimWindow, "answered", noted)
+    monkeypatch.setattr(ClaimWindow, "note_answer", noted)
     monkeypatch.setattr(DueTasks, "ids", lambda *_: iter(["o-1", "o-2"]))  # it lags
     with Order.ship.start("o-1"):
         retry_handler(Order.ship, label)(SCHEDULE, Context(clock))

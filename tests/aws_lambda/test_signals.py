@@ -182,12 +182,12 @@ def test_a_fifo_queue_drops_the_message_of_a_repetition(context: Context, client
     [
         ({"signal": Order.ship}, "a signal that a use case declares"),
         ({"signal": BoundSignal(ShopTask, "paid")}, "ShopTask"),
-        ({"task_id": "body..order"}, "task_id is keys with dots"),
-        ({"value": 7}, "value is keys with dots"),
+        ({"task_id": "body..order"}, "task_id is a path"),
+        ({"value": 7}, "value is a path"),
         ({"by": 7}, "by must be text"),
         ({"by": " "}, "by is empty"),
         ({"other": "error"}, 'other is "ack" or "conflict"'),
-        ({"next_queue_url": "queue"}, "next_queue_url is the URL"),
+        ({"next_queue_url": "queue"}, "next_queue_url is a queue's URL"),
         ({"trigger": "web"}, "trigger is one of"),
     ],
 )

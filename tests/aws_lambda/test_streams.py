@@ -66,7 +66,7 @@ def test_records_for_which_no_time_is_left_are_redelivered(clock: StoppedClock) 
 def test_a_stream_of_another_kind_is_refused(context: Context) -> None:
     handler = handles(Order.ship, task_id="order_id", trigger="kinesis")(ship)
 
-    with pytest.raises(UnreadableEventError, match="not an event of the trigger 'kinesis'"):
+    with pytest.raises(UnreadableEventError, match="not from the trigger 'kinesis'"):
         handler(stream("o-1"), context)
 
 

@@ -123,7 +123,7 @@ def test_a_success_that_was_not_sent_is_redelivered_and_then_sent(
 
     assert names(handler(sqs(bare("o-1"), bare("o-2")), context)) == ["m-1"]
     assert states("o-1", "o-2") == ["deliver pending"] * 2
-    assert "ship of Order 'o-1' (attempt 1) succeeded, but was not sent to the queue of its next step" in caplog.text
+    assert "ship of Order 'o-1' (attempt 1) succeeded, but was not sent to its next step's queue" in caplog.text
     assert names(handler(sqs(bare("o-1")), context)) == []
     assert sent == [["o-1"], ["o-2"], ["o-1"]]
     assert received(client, url) == []
@@ -167,9 +167,9 @@ def test_requests_to_the_next_queue_end_with_the_invocation(url: str) -> None:
 
 @pytest.mark.parametrize("wrong", ["orders", "", 5])
 def test_the_next_queue_is_named_by_its_url(wrong: Any) -> None:
-    with pytest.raises(ValueError, match="next_queue_url is the URL of a queue"):
+    with pytest.raises(ValueError, match="next_queue_url is a queue's URL"):
         handles(Order.ship, task_id="order_id", next_queue_url=wrong)(ship)
-    with pytest.raises(ValueError, match="next_queue_url is the URL of a queue"):
+    with pytest.raises(ValueError, match="next_queue_url is a queue's URL"):
         retry_handler(Order.ship, label, next_queue_url=wrong)
 
 

@@ -79,7 +79,7 @@ def test_values_of_kafka_are_decoded_and_a_failure_has_the_whole_batch_redeliver
     ready("o-1", "o-2", "o-3")
     event = kafka([bare("o-1"), bare("o-2", **BROKEN)], [bare("o-3")], self_managed=self_managed)
 
-    with pytest.raises(TrackerError, match="1 of 3 records have to be redelivered") as raised:
+    with pytest.raises(TrackerError, match="1 of 3 records must be redelivered") as raised:
         handler(event, context)
     assert isinstance(raised.value.__cause__, Broken)
     assert states("o-1", "o-2", "o-3") == ["deliver pending", "ship failed", "deliver pending"]
@@ -105,7 +105,7 @@ def test_a_batch_of_any_kind_may_raise_what_it_would_report(context: Context) ->
     ready("o-1")
     raises = handles(Order.ship, task_id="order_id", replies=Replies(batch="raise"))(ship)
 
-    with pytest.raises(TrackerError, match="1 of 2 records have to be redelivered") as raised:
+    with pytest.raises(TrackerError, match="1 of 2 records must be redelivered") as raised:
         raises(sqs(bare("o-1"), "{"), context)
     assert isinstance(raised.value.__cause__, UnreadableEventError)
     assert names(raises(sqs(bare("o-1")), context)) == []

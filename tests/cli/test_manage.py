@@ -127,7 +127,7 @@ def test_a_running_task_is_ignored_only_if_asked_for() -> None:
     Order.create("o-1")
     Order.pay.start("o-1").__enter__()
     refused = run("ignore", "o-1", "--reason", "cancelled by phone")
-    assert (refused.code, refused.err.endswith("try again after that; --even-running cancels its run\n")) == (1, True)
+    assert (refused.code, refused.err.endswith("Try again after that; --even-running cancels its run\n")) == (1, True)
     ended = run("ignore", "o-1", "--even-running", "--reason", "cancelled by phone")
     assert (ended.code, ended.out) == (0, "o-1: pay.ignored\n")
 
@@ -200,7 +200,7 @@ def test_tasks_are_cancelled_wherever_they_are() -> None:
     assert run("reopen", "cancelled", "--dry-run").code == 2
     assert run("reopen", "o-2").out == "o-2: ship.pending\n"
     assert run("cancel", "o-1", "--reason", " ").code == 2
-    assert run("cancel", "o-9", "--reason", "by phone").err == "cannot cancel Order 'o-9': there is no such task\n"
+    assert run("cancel", "o-9", "--reason", "by phone").err == "cannot cancel Order 'o-9': it does not exist\n"
 
 
 def test_a_task_that_is_ignored_keeps_its_reason_and_says_so() -> None:
@@ -377,7 +377,7 @@ def test_a_task_is_created_with_values_as_its_class_declares_them() -> None:
 @pytest.mark.parametrize(
     ("values", "code", "words"),
     [
-        (("o-1",), 1, "cannot create Order 'o-1': it exists"),
+        (("o-1",), 1, "cannot create Order 'o-1': it already exists"),
         (("o-2", "amount=many"), 2, "amount: 'many' is not a number"),
         (("o-2", "amout=5"), 2, "Order has no attribute 'amout'; did you mean 'amount'?"),
         (("o-2", "amount"), 2, "'amount' gives no attribute a value: write each as NAME=VALUE"),

@@ -106,7 +106,7 @@ def test_with_keep_going_each_bad_line_is_reported_and_the_others_are_loaded() -
         "stdin:3: amount: 'many' is not a number",
         "stdin:4: it has no task_id",
         "stdin:5: 3 fields, but the header has 2",
-        "stdin:6: cannot create Order 'o-1': it exists, and is left as it is (--skip-existing skips such lines)",
+        "stdin:6: cannot create Order 'o-1': it already exists. It was not changed (--skip-existing skips such lines)",
     ]
     assert Order.get_task("o-6").amount == 8
 
@@ -579,7 +579,10 @@ def test_a_task_is_loaded_with_the_answers_that_it_awaits_and_has(store: Stopped
         ('{"task_id": "o-1", "awaited_signals": ["payed"]}', "Order has no signal 'payed'. It has approved, paid"),
         ('{"task_id": "o-1", "awaited_signals": "[1]"}', 'awaited_signals: [1] is no list of signals, as in ["paid"]'),
         ('{"task_id": "o-1", "signals": {"paid": 1}}', "signals: {'paid': 1} has no signals"),
-        ('{"task_id": "o-1", "awaited_signals": ["paid"], "signals": {"paid": {"value": 1}}}', "and has that already"),
+        (
+            '{"task_id": "o-1", "awaited_signals": ["paid"], "signals": {"paid": {"value": 1}}}',
+            "but has already received it",
+        ),
         ('{"task_id": "o-1", "awaited_signals": ["paid"], "group": "g"}', "with awaited_signals and a group or a rule"),
         ('{"task_id": "o-1", "signals": {"paid": {"time": "noon"}}}', "Invalid isoformat string: 'noon'"),
         ('{"task_id": "o-1", "missed_signals": ["payed"]}', "Order has no signal 'payed'"),

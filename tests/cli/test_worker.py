@@ -531,7 +531,7 @@ def test_a_second_ctrl_c_waits_for_no_function_and_none_of_its_threads(server: E
     with started(server, *arguments) as process:
         until(stalling)
         os.killpg(process.pid, signal.SIGINT)
-        heard(process, "the worker stops")
+        heard(process, "starting no new tasks")
         os.killpg(process.pid, signal.SIGINT)
         code, out, err = ended(process)
     assert (code, out) == (130, "")
@@ -613,7 +613,7 @@ def test_processes_that_cannot_begin_are_reported_and_exit_with_2(server: Enviro
         code, out, err = ended(process)
     assert (code, out) == (2, "")
     assert "not here" in err
-    assert "before it began to work: see what it printed" in err.splitlines()[-1]
+    assert "before it began to work: check its output" in err.splitlines()[-1]
 
 
 @posix

@@ -41,9 +41,8 @@ from pynamodb_tracker.testing import StoppedClock, http_event
 from pynamodb_tracker.work.candidates import ClaimWindow
 from pynamodb_tracker.work.source import StepSource
 from pynamodb_tracker.work.task_executor import TaskExecutor
-from pynamodb_tracker.worker.settings import WorkerSettings
 from pynamodb_tracker.worker.shutdown import Messages
-from pynamodb_tracker.worker.team import ThreadTeam
+from pynamodb_tracker.worker.team import ThreadTeam, WorkerSettings
 from pynamodb_tracker.writes.lock import new_token
 from tests.aws_lambda.events import sqs
 from tests.support.processes import until as poll_until
@@ -392,7 +391,7 @@ def test_waiting_for_a_slot_is_logged_once_with_who_holds_the_slots(
     thread.start()
     assert len(Order.pay.run_all(print).succeeded) == 2
     thread.join()
-    text = "Order.pay waits for a slot: all 2 slots of the limit bank are taken; they are held by "
+    text = "Order.pay waits for a slot: all 2 slots of the limit bank are taken, held by "
     [said] = [each for each in caplog.messages if "waits" in each]
     assert said in {f"{text}{this_worker()} (1), elsewhere (1)", f"{text}elsewhere (1), {this_worker()} (1)"}
     assert [each.levelno for each in caplog.records if "waits" in each.getMessage()] == [logging.INFO]

@@ -125,7 +125,7 @@ def test_a_paused_worker_is_idle_and_says_so_once(kind: Any, caplog: pytest.LogC
         found = tally()
     assert (found[Order.reserve].succeeded, found[Order.ship].succeeded) == (1, 0)
     assert [text for text in caplog.messages if "paused" in text] == [
-        f"Order.ship: no more of its tasks start: {Order.pauses()[0]}"
+        f"Order.ship: no more tasks start: {Order.pauses()[0]}"
     ]
     Order.ship.resume(by="ada")
     watch._known.clear()

@@ -176,7 +176,7 @@ def test_a_refusal_is_told_in_the_librarys_words_and_stops_nothing(open_page: Op
     page = text_of(answer)
     assert page.startswith("2 reopened, 2 refused")
     assert "o-3 : cannot reopen ship of Order 'o-3'" in page
-    assert "cannot reopen ship of Order 'gone': there is no such task" in page
+    assert "cannot reopen ship of Order 'gone': it does not exist" in page
     assert "takes" not in page
 
 
@@ -249,7 +249,7 @@ def test_every_command_is_logged_in_a_line_of_json(open_page: Open, caplog: pyte
     assert "\n" not in lines["o-1\n2026 forged"]
     about = {"who": "ada", "did": "ignore", "use_case": "order", "step": "ship", "reason": "lost"}
     assert done == {**about, "task_id": "o-1\n2026 forged"}
-    assert "there is no such task" in json.loads(lines["gone"])["refused"]
+    assert "it does not exist" in json.loads(lines["gone"])["refused"]
 
 
 def test_a_dry_run_changes_nothing_and_says_what_it_would_cost(open_page: Open, shop: StoppedClock) -> None:
@@ -564,7 +564,7 @@ def test_a_signal_that_a_task_awaits_is_sent_by_whom_the_page_knows(
     assert ('"secret": "hidden"' in text_of(hiding), "&lt;b&gt;" in hiding.text) == (True, True)
     assert "by mail" not in open_page(hide=["approved"]).get("/Order/task", params={"id": odd}).text
     other = client.post("/Order/task", data={**form, "value": "1", "sends": "1"})
-    assert (other.status_code, "with another value, which counts" in text_of(other)) == (409, True)
+    assert (other.status_code, "with another value. The first one counts" in text_of(other)) == (409, True)
     Order.create("o-9", state=Order.ship.pending)
     change(Order, "o-9", missed_signals={"SS": ["approved"]})
     late = client.post("/Order/task", data={**form, "task": "o-9", "round": "", "value": "1", "sends": "1"})

@@ -90,7 +90,7 @@ MUTANTS = [
     Mutant(
         "a slot is kept if the task must not start",
         Dispatcher,
-        "_gave",
+        "_return_source",
         "given.slot.leave()",
         "pass",
         "a slot is held at the end",
@@ -99,7 +99,7 @@ MUTANTS = [
     Mutant(
         "a found task wakes nobody",
         Dispatcher,
-        "_gave",
+        "_return_source",
         "self._wake_one()\n                return given",
         "return given",
         "a thread sleeps although a step is ready",
@@ -108,7 +108,7 @@ MUTANTS = [
     Mutant(
         "a task is given after the stop",
         Dispatcher,
-        "_gave",
+        "_return_source",
         "not (self.stopped.is_set() or self._is_closed)",
         "True",
         "a task was given after the stop",
@@ -117,7 +117,7 @@ MUTANTS = [
     Mutant(
         "an answer wakes nobody",
         Dispatcher,
-        "answered",
+        "note_answer",
         "self._wake_one()",
         "pass",
         "a thread sleeps although a step is ready",
@@ -126,7 +126,7 @@ MUTANTS = [
     Mutant(
         "an end wakes nobody",
         Dispatcher,
-        "ended",
+        "note_end",
         "self._wake_one()",
         "pass",
         "sleep",
@@ -135,7 +135,7 @@ MUTANTS = [
     Mutant(
         "a refused task counts for the limit",
         Dispatcher,
-        "ended",
+        "note_end",
         "self._started -= was_refused",
         "pass",
         "a task that was due was not tried",
@@ -225,7 +225,7 @@ MUTANTS = [
     Mutant(
         "steps are asked before a last attempt",
         Dispatcher,
-        "_gave",
+        "_return_source",
         "waits_alone = source.waits_alone and self._next_alone is None",
         "pass",
         "a task starts before the one that waits to run alone",
@@ -243,7 +243,7 @@ MUTANTS = [
     Mutant(
         "the end of a last attempt is not noted",
         Dispatcher,
-        "ended",
+        "note_end",
         "self._alone = None",
         "pass",
         "all sleep",
@@ -252,7 +252,7 @@ MUTANTS = [
     Mutant(
         "a step whose task need not wait any more is waited for",
         Dispatcher,
-        "_gave",
+        "_return_source",
         "source if source.waits_alone else None",
         "source",
         "sleep",
@@ -270,8 +270,8 @@ MUTANTS = [
     Mutant(
         "the end of a takeover is not noted",
         Dispatcher,
-        "ended",
-        "self._dead.discard(given.left.worker)",
+        "note_end",
+        "self._note_takeover(given.left.worker, running=-1, ended=not was_refused)",
         "pass",
         "",
         ("takeovers",),
@@ -297,7 +297,7 @@ MUTANTS = [
     Mutant(
         "a last attempt that was released is not given again",
         Dispatcher,
-        "ended",
+        "note_end",
         "if again_alone:",
         "if False:",
         "a task that was due was not tried",

@@ -1,7 +1,7 @@
 """A search through all orders in which threads may ask a dispatcher, with every answer that tasks may give.
 
-It drives the code of Dispatcher, StepSource and Candidates itself, by its three moves: `_choose`, `_asked`, `_gave`. A
-generator cannot be copied, so each state is reached by making its moves again from the start.
+It drives the code of Dispatcher, StepSource and Candidates itself, by its three moves: `_choose`, `_ask_source` and
+`_return_source`. A generator cannot be copied, so each state is reached by making its moves again from the start.
 """
 
 import threading
@@ -195,12 +195,12 @@ class World:
         thread.at = "gave"
 
     def _asked(self, source: StepSource, seconds: float) -> Given | None:
-        return self.dispatcher._asked(source, seconds)
+        return self.dispatcher._ask_source(source, seconds)
 
     def _gave(self, thread: Thread) -> None:
         assert thread.source is not None
         was_stopped = self.dispatcher.stopped.is_set()
-        given = self.dispatcher._gave(thread.source, thread.given)
+        given = self.dispatcher._return_source(thread.source, thread.given)
         thread.at, asked = "choose", thread.given
         if given is None:
             left = asked and asked.left
@@ -224,7 +224,7 @@ class World:
 
     def _ok(self, thread: Thread) -> None:
         assert thread.given is not None
-        self.dispatcher.answered(thread.given, was_taken=False)
+        self.dispatcher.note_answer(thread.given, was_taken=False)
         if thread.given.task_id == self.setup.unlocked:
             thread.is_alone = self.dispatcher.runs_alone(thread.given)
             if not thread.is_alone:
@@ -246,7 +246,7 @@ class World:
         assert thread.given is not None
         self.faults[fault] -= 1
         self.refused.append(thread.given.task_id)
-        self.dispatcher.answered(thread.given, was_taken=fault == "taken")
+        self.dispatcher.note_answer(thread.given, was_taken=fault == "taken")
         self._end(thread, [], refused=True)
 
     def _done(self, thread: Thread) -> None:
@@ -267,7 +267,7 @@ class World:
         if self.slots is not None:
             self.slots.leave()
         if thread.given is not None:
-            self.dispatcher.ended(thread.given, made, was_refused=refused, again_alone=again_alone)
+            self.dispatcher.note_end(thread.given, made, was_refused=refused, again_alone=again_alone)
             thread.at, thread.given, thread.is_alone = "choose", None, False
             if self.setup.finders is not None:
                 self.room += 1
@@ -290,7 +290,7 @@ class World:
                 each.waits_alone,
                 tuple(each.held),
                 tuple(each._behind),
-                tuple(sorted(each.candidates._tried)),
+                tuple(sorted(each.candidates.tried)),
                 each.window.width,
                 each.window.unanswered,
                 each.window.collided,

@@ -51,11 +51,11 @@ class Feed:
         while isinstance(found := next(self._ids), float) and found != ANSWER:
             self.pauses.append(found)
         if isinstance(found, str):
-            self.candidates.window.sent()
+            self.candidates.window.note_sent()
         return found
 
     def note_response(self, *, was_taken: bool) -> None:
-        self.candidates.window.answered(was_taken=was_taken)
+        self.candidates.window.note_answer(was_taken=was_taken)
 
 
 def test_alone_it_reads_once_lazily_and_keeps_the_order() -> None:

@@ -55,7 +55,7 @@ def test_tasks_that_cannot_be_started_do_not_keep_those_behind_them_from_being_r
             poller.ends(task_id, "refused", error)
     assert len(step.tasks) == 10
     assert tries < 120
-    assert "Fake.step of 'bad-7' cannot be started, and is left alone for a while" in caplog.text
+    assert "Fake.step of 'bad-7' cannot start, so this worker leaves it alone for a while" in caplog.text
 
 
 def test_a_row_of_a_later_format_is_left_to_others_for_ten_minutes_and_logged_once_an_hour(
@@ -103,7 +103,7 @@ def test_one_that_cannot_be_started_is_left_alone_for_longer_each_time(
 def test_one_that_is_run_at_last_is_treated_as_any_other(cooldown: Cooldown, stopped_clock: StoppedClock) -> None:
     for _ in range(5):
         cooldown.note_failure("o-1")
-    cooldown.end_run("o-1", failed=True)
+    cooldown.end_run("o-1")
     assert seconds_of(cooldown, "o-1", stopped_clock) == 1
     cooldown.note_failure("o-1")
     assert seconds_of(cooldown, "o-1", stopped_clock) == 20
@@ -131,7 +131,7 @@ def test_setting_the_clock_back_does_not_lengthen_a_cooldown(cooldown: Cooldown,
 
 def test_tasks_are_forgotten_after_their_cooldown(cooldown: Cooldown, stopped_clock: StoppedClock) -> None:
     for number in range(100):
-        cooldown.end_run(f"o-{number}", failed=False)
+        cooldown.end_run(f"o-{number}")
         cooldown.note_failure(f"bad-{number}")
     stopped_clock.advance(timedelta(minutes=2))
     cooldown.forget(stopped_clock.now())

@@ -53,8 +53,8 @@ def end(
     dispatcher: Dispatcher, given: Given | None, made_due: list[MadeDue] | None = None, *, refused: bool = False
 ) -> None:
     assert given is not None
-    dispatcher.answered(given, was_taken=False)
-    dispatcher.ended(given, made_due or [], was_refused=refused)
+    dispatcher.note_answer(given, was_taken=False)
+    dispatcher.note_end(given, made_due or [], was_refused=refused)
 
 
 @pytest.fixture
@@ -206,6 +206,20 @@ def test_of_one_dead_worker_one_task_runs_at_a_time_and_others_run_beside_it() -
     assert given_by(dispatcher) == ["b", "c"]
 
 
+def test_after_every_eight_ends_one_more_task_of_a_dead_worker_runs_at_once(pool: ThreadPoolExecutor) -> None:
+    dispatcher = Dispatcher([source_of(PAY, *(left(f"{number:02}") for number in range(12)))])
+    for _ in range(8):
+        end(dispatcher, dispatcher.take())
+    running = [dispatcher.take(), dispatcher.take()]
+    third = coming(pool, dispatcher)
+    while not (dispatcher._waiting or third.done()):
+        pass
+    assert not third.done()
+    end(dispatcher, running[0])
+    assert third.result(SOON) is not None
+    dispatcher.stop()
+
+
 @pytest.mark.parametrize("is_read", [True, False])
 def test_a_last_attempt_runs_alone_although_others_are_due_all_the_time(
     pool: ThreadPoolExecutor, *, is_read: bool
@@ -222,8 +236,8 @@ def test_a_last_attempt_runs_alone_although_others_are_due_all_the_time(
         found = dispatcher.take()
         assert found is not None
         assert not dispatcher.runs_alone(found)
-        dispatcher.answered(found, was_taken=False)
-        dispatcher.ended(found, was_refused=True, again_alone=True)
+        dispatcher.note_answer(found, was_taken=False)
+        dispatcher.note_end(found, was_refused=True, again_alone=True)
         running.append(dispatcher.take())
     alone = coming(pool, dispatcher)
     while not (dispatcher._waiting or alone.done()):

@@ -250,7 +250,7 @@ def test_claims_that_fail_for_good_end_a_batch_after_four_in_a_row(
     monkeypatch.setattr(Job.first, "start", denied)
     report: Report = Job.first.run_all(lambda _: None)
     assert len(report.refused) == 4
-    assert "no more tasks were tried" in caplog.text
+    assert "No more tasks were tried" in caplog.text
 
 
 def test_a_worker_takes_tasks_over_when_their_locks_expire_one_after_another(faults_clock: StoppedClock) -> None:

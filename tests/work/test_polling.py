@@ -290,10 +290,10 @@ def test_a_task_that_ends_after_the_index_was_read_is_not_taken_again(
     assert poller.take() == "a"
     step.tasks = ["b", "a"]
     stopped_clock.advance(31 * SECOND)
-    poller.window.answered(was_taken=False)
+    poller.window.note_answer(was_taken=False)
     assert poller.take() == "b"
     poller.ends("a", "succeeded")
-    poller.window.answered(was_taken=False)
+    poller.window.note_answer(was_taken=False)
     assert poller.take() is None
 
 
@@ -326,8 +326,8 @@ def test_setting_the_clock_back_does_not_lengthen_the_pause(
 def test_a_task_that_was_taken_by_another_worker_makes_it_read_again(poller: Poller, step: FakeStep) -> None:
     step.tasks = [f"o-{number:03}" for number in range(400)]
     assert poller.take() == "o-000"
-    poller.window.sent()
-    poller.window.answered(was_taken=True)
+    poller.window.note_sent()
+    poller.window.note_answer(was_taken=True)
     after = poller.take()
     assert after is not None
     assert len(step.rounds) == 2
@@ -459,7 +459,7 @@ def test_a_poll_that_found_nothing_does_not_count_for_the_rate(poller: Poller, s
     dispatcher, before = Dispatcher([poller], rate=0.001), stopped_clock.now()
     source, seconds = dispatcher._choose(threading.Event())
     assert source is poller
-    assert dispatcher._gave(poller, dispatcher._asked(poller, seconds or 0)) is None
+    assert dispatcher._return_source(poller, dispatcher._ask_source(poller, seconds or 0)) is None
     assert stopped_clock.now() == before
     _, seconds = dispatcher._choose(threading.Event())
     assert seconds is not None

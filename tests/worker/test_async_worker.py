@@ -22,8 +22,8 @@ from pynamodb_tracker.work.dispatcher import Dispatcher
 from pynamodb_tracker.work.polling import Polling
 from pynamodb_tracker.work.source import Given
 from pynamodb_tracker.work.task_executor import TaskExecutor
-from pynamodb_tracker.worker.async_worker import _work_of
-from pynamodb_tracker.worker.team import log_ended, polled
+from pynamodb_tracker.worker.async_worker import _build_work
+from pynamodb_tracker.worker.team import build_dispatcher, log_ended
 from tests.support.processes import until
 from tests.support.workers import Broken, die
 from tests.worker.shop import Order, Parcel
@@ -293,7 +293,7 @@ def test_a_function_that_ignores_its_cancellation_is_left_behind_and_its_task_re
     Order.create("o-1")
     asyncio.run(program())
     assert Order.get_task("o-1").fence == 1
-    assert "still ran at the end of the grace time: it was released" in caplog.text
+    assert "still ran after the grace time and was released" in caplog.text
 
 
 @pytest.fixture
@@ -330,10 +330,10 @@ def test_nothing_is_claimed_of_what_was_found_before_the_stop(
 def test_a_task_that_is_cancelled_before_its_first_line_is_answered_and_does_not_count() -> None:
     async def main() -> None:
         settings = AsyncWorker({Order.confirm: nothing})._settings
-        dispatcher = polled(settings, partial(_work_of, settings))
+        dispatcher = build_dispatcher(settings, partial(_build_work, settings))
         [source] = dispatcher.sources
         executor = TaskExecutor(dispatcher, 1, log_ended)
-        source.window.sent()
+        source.window.note_sent()
         given = Given(source, "o-1", None, is_follow_up=False)
         executor._handed[given] = None
         executor._begin(given)

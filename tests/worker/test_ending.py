@@ -22,7 +22,7 @@ from pynamodb_tracker.testing import StoppedClock
 from pynamodb_tracker.testing.tables import OneAtATime
 from pynamodb_tracker.work.attempt import Attempt
 from pynamodb_tracker.work.polling import Backoff
-from pynamodb_tracker.worker.process_team import READY, Ended, ProcessSupervisor, parent_pipe, run_to_the_end
+from pynamodb_tracker.worker.process_team import READY, Ended, _Supervisor, parent_pipe, run_to_the_end
 from pynamodb_tracker.worker.shutdown import Message, Messages, print_to_stderr
 from pynamodb_tracker.worker.team import ThreadTeam
 from tests.worker.shop import Order
@@ -230,20 +230,20 @@ def test_a_process_that_is_killed_before_it_begins_is_replaced_unless_all_are(
 ) -> None:
     processes = [Dead(end) for end in ends]
 
-    def start_one(_: ProcessSupervisor) -> tuple[Dead, Any]:
+    def start_one(_: _Supervisor) -> tuple[Dead, Any]:
         process = processes.pop(0)
         return process, process.pipe
 
-    monkeypatch.setattr(ProcessSupervisor, "_start_one", start_one)
+    monkeypatch.setattr(_Supervisor, "_start_one", start_one)
     monkeypatch.setattr(Backoff, "draw", lambda _: AT_ONCE)
     worker = Worker({Order.confirm: print})
-    supervisor = ProcessSupervisor(worker._settings, 0, Messages())
+    supervisor = _Supervisor(worker._settings, 0, Messages())
     supervisor.thread.start()
     supervisor.thread.join(WAIT)
     assert (supervisor.has_ended, len(ends) - len(processes)) == (True, started)
     [error] = supervisor.errors
     assert "before it began to work" in str(error)
-    assert caplog.text.count("with exit code -9: another one is started") == started - 1
+    assert caplog.text.count("with exit code -9: a new process takes over") == started - 1
     for process in processes:
         process.pipe.close()
 
@@ -252,9 +252,9 @@ def test_what_a_process_sends_right_before_its_end_is_counted(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     process = Dead(0, READY, Ended([Tally(succeeded=3)], None))
-    monkeypatch.setattr(ProcessSupervisor, "_start_one", lambda _: (process, process.pipe))
+    monkeypatch.setattr(_Supervisor, "_start_one", lambda _: (process, process.pipe))
     settings = replace(Worker({Order.confirm: print})._settings, until_idle=True)
-    supervisor = ProcessSupervisor(settings, 0, Messages())
+    supervisor = _Supervisor(settings, 0, Messages())
     supervisor.thread.start()
     supervisor.thread.join(WAIT)
     assert (supervisor.tallies, supervisor.errors, caplog.records) == ([Tally(succeeded=3)], [], [])

@@ -10,11 +10,10 @@ import pytest
 from pynamodb_tracker import ExecutionContext, Worker
 from pynamodb_tracker.testing import StoppedClock
 from pynamodb_tracker.work.source import Given
-from pynamodb_tracker.worker import liveness
-from pynamodb_tracker.worker.liveness import SILENCE, signs_of_life
+from pynamodb_tracker.worker import team as worker_team
 from pynamodb_tracker.worker.process_team import READY, ProcessTeam
 from pynamodb_tracker.worker.shutdown import Messages
-from pynamodb_tracker.worker.team import ThreadTeam
+from pynamodb_tracker.worker.team import SILENCE, ThreadTeam, give_signs_of_life
 from tests.worker.shop import Order
 
 pytestmark = pytest.mark.usefixtures("shop")
@@ -80,7 +79,7 @@ def test_a_worker_is_alive_if_each_of_its_processes_has_said_so_lately(monkeypat
 
 
 def test_signs_of_life_end_when_the_worker_is_not_alive_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(liveness, "_EVERY", 0.001)
+    monkeypatch.setattr(worker_team, "_SIGN_INTERVAL", 0.001)
     asked, given = threading.Semaphore(0), threading.Semaphore(0)
     answers = iter([True, True])
 
@@ -88,7 +87,7 @@ def test_signs_of_life_end_when_the_worker_is_not_alive_any_more(monkeypatch: py
         asked.release()
         return next(answers, False)
 
-    with signs_of_life(is_alive, given.release):
+    with give_signs_of_life(is_alive, given.release):
         assert all(asked.acquire(timeout=30) for _ in range(5))
     assert [given.acquire(blocking=False) for _ in range(4)] == [True, True, True, False]
 

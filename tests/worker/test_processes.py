@@ -64,7 +64,7 @@ def statuses(program: Program) -> dict[int, str]:
     program.send(signal.SIGUSR1)
     until(lambda: "\n".join(program.err[before:]).count("threads are busy") == 2)
     printed = program.err[before:]
-    pids = re.search(r"its processes are (\d+), (\d+)", "\n".join(printed))
+    pids = re.search(r"with the processes (\d+), (\d+)", "\n".join(printed))
     assert pids is not None
     lines = {int(pid): line for line in printed for pid in pids.groups() if f":{pid}:" in line}
     assert len(lines) == 2
@@ -89,7 +89,7 @@ def test_sigterm_while_it_works_leaves_no_task_in_progress(started: Programs, pr
     program = started.start(threads=2, processes=processes)
     program.hear()
     program.send(signal.SIGTERM)
-    until(lambda: "the worker stops" in "".join(program.err))
+    until(lambda: "starting no new tasks" in "".join(program.err))
     Parcel.create("release")
     assert program.wait() == 0
     assert Order.confirm.in_progress.count() == 0
@@ -167,7 +167,7 @@ def test_a_second_ctrl_c_ends_it_at_once(started: Programs, processes: int) -> N
     program = started.start(processes=processes, grace=3600)
     [worker] = heard(program, "hang-1").values()
     os.killpg(program.pid, signal.SIGINT)  # as a terminal does
-    until(lambda: "the worker stops" in "".join(program.err))
+    until(lambda: "starting no new tasks" in "".join(program.err))
     os.killpg(program.pid, signal.SIGINT)
     assert program.wait() in (-signal.SIGINT, 130)  # as Python ends by a KeyboardInterrupt
     assert has_ended(worker)
@@ -179,7 +179,7 @@ def test_one_ctrl_c_for_all_processes_of_a_terminal_stops_them_gracefully(starte
     program = started.start(processes=2, threads=2)
     program.hear()
     os.killpg(program.pid, signal.SIGINT)
-    until(lambda: "the worker stops" in "".join(program.err))
+    until(lambda: "starting no new tasks" in "".join(program.err))
     Parcel.create("release")
     assert program.wait() == 0
     assert Order.confirm.in_progress.count() == 0
@@ -204,7 +204,7 @@ def test_a_process_that_dies_is_replaced_where_the_worker_ends_when_idle_too(sta
     Order.create_many(f"o-{number}" for number in range(20))
     Order.confirm.ignore("hang-1", reason="it would be taken over first, and hang again", even_running=True)
     program.send(signal.SIGKILL, pid)
-    until(lambda: any("another one is started" in line for line in program.err))
+    until(lambda: any("a new process takes over" in line for line in program.err))
     until(lambda: Order.confirm.pending.count() == 0)
     program.send(signal.SIGTERM)
     assert program.wait() == 0
@@ -221,7 +221,7 @@ def test_stop_in_a_function_of_a_process_stops_the_worker(started: Programs) -> 
 def test_a_process_that_never_begins_to_work_ends_the_worker(started: Programs) -> None:
     program = started.start(processes=2, broken=True)
     assert program.wait() == 1
-    assert "before it began to work: see what it printed" in "\n".join(program.err)
+    assert "before it began to work: check its output" in "\n".join(program.err)
 
 
 def test_sys_exit_in_a_function_of_a_process_ends_the_worker_with_it(started: Programs) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pynamodb_tracker.worker.shutdown import MessageQueue, blocked, handling
+from pynamodb_tracker.worker.shutdown import MessageQueue, block_signals, handle_signals
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
 
@@ -40,7 +40,7 @@ def raise_sigusr1() -> None:
 
 
 def test_a_handler_sends_messages_within_the_block_only(messages: MessageQueue[int], sigusr1: list[int]) -> None:
-    with handling({"SIGUSR1": sender(messages)}):
+    with handle_signals({"SIGUSR1": sender(messages)}):
         raise_sigusr1()
         assert messages.get() == signal.SIGUSR1
     raise_sigusr1()
@@ -49,8 +49,8 @@ def test_a_handler_sends_messages_within_the_block_only(messages: MessageQueue[i
 
 def test_handlers_in_a_block_within_a_block_give_way_to_those_around_them(messages: MessageQueue[int]) -> None:
     inner: MessageQueue[int] = MessageQueue()
-    with handling({"SIGUSR1": sender(messages)}):
-        with handling({"SIGUSR1": sender(inner)}):
+    with handle_signals({"SIGUSR1": sender(messages)}):
+        with handle_signals({"SIGUSR1": sender(inner)}):
             raise_sigusr1()
         raise_sigusr1()
     assert (messages.get(time.monotonic()), inner.get(time.monotonic())) == (signal.SIGUSR1, signal.SIGUSR1)
@@ -58,7 +58,7 @@ def test_handlers_in_a_block_within_a_block_give_way_to_those_around_them(messag
 
 
 def test_a_handler_is_restored_when_the_block_raises(messages: MessageQueue[int], sigusr1: list[int]) -> None:
-    with pytest.raises(LookupError), handling({"SIGUSR1": sender(messages)}):
+    with pytest.raises(LookupError), handle_signals({"SIGUSR1": sender(messages)}):
         raise LookupError
     raise_sigusr1()
     assert sigusr1 == [signal.SIGUSR1]
@@ -66,7 +66,7 @@ def test_a_handler_is_restored_when_the_block_raises(messages: MessageQueue[int]
 
 def test_an_ignored_signal_stays_ignored_and_one_that_does_not_exist_is_skipped(messages: MessageQueue[int]) -> None:
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)
-    with handling({"SIGUSR1": sender(messages), "SIGNOWHERE": sender(messages)}):
+    with handle_signals({"SIGUSR1": sender(messages), "SIGNOWHERE": sender(messages)}):
         assert signal.getsignal(signal.SIGUSR1) == signal.SIG_IGN
     assert signal.getsignal(signal.SIGUSR1) == signal.SIG_IGN
 
@@ -75,7 +75,7 @@ def test_in_another_thread_nothing_changes(messages: MessageQueue[int]) -> None:
     before, during = signal.getsignal(signal.SIGUSR1), list[object]()
 
     def work() -> None:
-        with handling({"SIGUSR1": sender(messages)}):
+        with handle_signals({"SIGUSR1": sender(messages)}):
             during.append(signal.getsignal(signal.SIGUSR1))
 
     thread = threading.Thread(target=work)
@@ -95,7 +95,7 @@ def test_messages_come_in_the_order_in_which_they_were_sent_and_none_after_the_d
 
 
 def test_a_blocked_signal_arrives_after_the_block(sigusr1: list[int]) -> None:
-    with blocked("SIGUSR1", "SIGNOWHERE"):
+    with block_signals("SIGUSR1", "SIGNOWHERE"):
         raise_sigusr1()
         assert sigusr1 == []
     assert sigusr1 == [signal.SIGUSR1]
@@ -104,13 +104,13 @@ def test_a_blocked_signal_arrives_after_the_block(sigusr1: list[int]) -> None:
 def test_a_process_that_is_started_in_the_block_gets_its_signals_once_it_unblocks_them() -> None:
     program = """if True:
         import os, signal
-        from pynamodb_tracker.worker.shutdown import unblock
+        from pynamodb_tracker.worker.shutdown import unblock_signals
         os.kill(os.getpid(), signal.SIGTERM)
         print("blocked", flush=True)
-        unblock()
+        unblock_signals()
         print("still there")
     """
-    with blocked("SIGTERM"):
+    with block_signals("SIGTERM"):
         process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)  # noqa: S603
     assert process.communicate()[0] == "blocked\n"
     assert process.returncode == -signal.SIGTERM

@@ -38,13 +38,13 @@ FUNCTIONS: Any = {Order.confirm: nothing}
     [
         ({}, "a function for each step"),
         ([], "no use case is given"),
-        (["Parcel"], "'Parcel' is no use case"),
-        ([ShopTask], "is no use case"),
+        (["Parcel"], "'Parcel' is not a use case"),
+        ([ShopTask], "is not a use case"),
         ([Order], r"no step of Order has a function: bind one with @Order\.confirm\.does"),
         ([Order.ship], r"no function is bound to Order\.ship"),
         (Order.confirm, "a function for each step"),
-        ({Order.confirm.pending: nothing}, "is no step of a use case"),
-        ({"confirm": nothing}, "is no step of a use case"),
+        ({Order.confirm.pending: nothing}, "is not a step: write"),
+        ({"confirm": nothing}, "is not a step: write"),
         ({Order.confirm: "print"}, "takes a function"),
         ({Order.confirm: later}, "not the async"),
     ],
@@ -81,7 +81,7 @@ def test_a_worker_of_use_cases_names_the_steps_to_which_nobody_bound_a_function(
         ended = kind(functions).run(until_idle=True)
         if kind is AsyncWorker:
             asyncio.run(ended)
-    assert caplog.messages == ["no function is bound to Order.confirm: this worker does not run tasks there"]
+    assert caplog.messages == ["no function is bound to Order.confirm: this worker does not run those tasks"]
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_processes_share_the_lowest_rate() -> None:
 def test_a_worker_runs_once() -> None:
     worker = Worker(FUNCTIONS)
     worker.run(until_idle=True)
-    with recorded(ShopTask) as requests, pytest.raises(RuntimeError, match="make another one"):
+    with recorded(ShopTask) as requests, pytest.raises(RuntimeError, match="create a new one"):
         worker.run()
     assert requests == []
 

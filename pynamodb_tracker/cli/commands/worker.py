@@ -28,7 +28,7 @@ from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.functions import for_threads
 from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.work.outcomes import Tally
-from pynamodb_tracker.worker.shutdown import AT_ONCE, handling
+from pynamodb_tracker.worker.shutdown import AT_ONCE, handle_signals
 from pynamodb_tracker.worker.worker import Worker
 
 log = logging.getLogger("pynamodb_tracker")
@@ -186,7 +186,7 @@ def _run(
 ) -> Tallies:
     """Run the worker until it ends. A closed terminal stops it, too, unless SIGHUP is ignored, as with nohup."""
     try:
-        with stdout_to_stderr(built.stop), _logging_to_stderr(), handling({"SIGHUP": lambda *_: built.stop()}):
+        with stdout_to_stderr(built.stop), _logging_to_stderr(), handle_signals({"SIGHUP": lambda *_: built.stop()}):
             if begin is not None:
                 begin()
             return built.run(until_idle=until_idle, health_file=health_file)

@@ -142,7 +142,7 @@ def _rows(run: Run) -> Iterator[str]:
     given_back = sum(
         int(found[1])
         for line in lines
-        if (found := re.match(r"no time is left for (\d+) records", line["message"]))
+        if (found := re.match(r"no time left for (\d+) records", line["message"]))
         and left.get(line["request_id"], 0) > ENOUGH
     )
     traced = {(line.get("task_id"), line.get("step"), line.get("attempt")) for line in lines if "outcome" in line}

@@ -231,7 +231,7 @@ def test_requests_that_fail_are_logged_once_with_the_first_cause(
     # Beside the denied statements of writes that met in one request, which is a matter of luck.
     [said] = [record for record in caplog.records if " are refused at " in record.getMessage()]
     assert said.levelname == "WARNING"
-    assert "3 tasks of order are refused at confirm_payment, because requests failed; the first" in said.getMessage()
+    assert "3 tasks of order are refused at confirm_payment, because requests failed. The first" in said.getMessage()
     assert "AccessDeniedException" in said.getMessage()
     assert vars(said)["step"] == "confirm_payment"
     assert len(STEP.run_all(nothing, limit=2).refused) == 2
@@ -274,8 +274,8 @@ def test_rows_that_seem_to_be_abandoned_are_read_once_however_often_workers_meet
         for task_id in candidates:
             if isinstance(task_id, str):  # and not a pause
                 tried.append(task_id)
-                candidates.window.sent()
-                candidates.window.answered(was_taken=len(tried) % 50 == 0)
+                candidates.window.note_sent()
+                candidates.window.note_answer(was_taken=len(tried) % 50 == 0)
     assert len(tried) == 200
     assert requests.operations.count("BatchGetItem") == 1
     assert requests.operations.count("Query") > 6
