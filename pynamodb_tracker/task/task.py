@@ -136,7 +136,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
         Raises:
             TaskAlreadyExistsError: A task with this id exists and has not expired. It is not changed.
             ValueNotStorableError: An attribute, which the error names, cannot be stored.
-            ValueError: The rule has no more occurrences.
+            ValueError: The rule has ended.
 
         Examples:
             >>> Order.create("o-5", amount=Decimal("42.50"), due_time=timedelta(hours=1))
@@ -206,7 +206,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
             **attributes: Your own attributes. An existing task keeps its `data`.
 
         Raises:
-            ValueNotStorableError: An attribute cannot be stored, or the row has no room for both requests.
+            ValueNotStorableError: An attribute cannot be stored, or the row is too small for both requests.
             TaskNotReadyError: Others kept changing the row.
             TypeError: `data` was given together with `merge`.
 
@@ -308,7 +308,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
         if row is not None and with_data:
             row = hydration.fill(cls, {task_id: row}).get(task_id)
         if row is None:
-            raise TaskNotFoundError(f"there is no {cls.__name__} {task_id!r}", task_id=task_id)
+            raise TaskNotFoundError(f"{cls.__name__} {task_id!r} does not exist", task_id=task_id)
         if not with_data:
             hydration.leave_out_data([row])
         return row
@@ -350,7 +350,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
         try:
             return super().get(arguments.check_task_id(hash_key), name, consistent_read, attributes_to_get)
         except DoesNotExist as missing:
-            missing.msg = f"there is no {cls.__name__} {hash_key!r}"
+            missing.msg = f"{cls.__name__} {hash_key!r} does not exist"
             missing.args = (missing.msg,)
             raise
 
@@ -411,7 +411,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
         Raises:
             TaskLockedError: A worker is running one of the tasks.
             TaskAlreadySucceededError: The task has ended.
-            TaskNotFoundError: There is no such task.
+            TaskNotFoundError: The task does not exist.
             TrackerError: Not all children can be cancelled, because they are not listed, or this program does not
                 declare their use case. Nothing was changed, or a note says which tasks are cancelled.
 
@@ -452,7 +452,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
             urgent: Make it urgent, as in `create`.
 
         Raises:
-            TaskNotStartableError: There is no such task, or it is in another state.
+            TaskNotStartableError: The task does not exist, or it is in another state.
 
         Examples:
             >>> Order.cancel("o-2", reason="the customer moved away")

@@ -133,7 +133,7 @@ def cancel(model: type[Any], task_id: str, asked: Cancel) -> Cancellation[Any]:
 
     An error has a note that names the cancelled tasks.
     """
-    model.tracker.use_case  # noqa: B018 - a TypeError on the table class, which has no steps
+    model.tracker.use_case  # noqa: B018 - a TypeError on the table class, which lacks steps
     first, meant, was_running = _statements(model)[0], None, False
     rest, done, sent = list[_Plan](), list[Child](), list[Failure]()
     try:

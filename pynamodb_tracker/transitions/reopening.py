@@ -37,7 +37,7 @@ _TRIES = 4
 
 def reopen_anywhere(model: type[Any], task_id: str, by: str | None, due_time: datetime | None, **options: bool) -> Any:
     """Reopen a task at the step where it was cancelled, has failed or is ignored."""
-    model.tracker.use_case  # noqa: B018 - a TypeError on the table class, which has no steps
+    model.tracker.use_case  # noqa: B018 - a TypeError on the table class, which lacks steps
     steps = [step._definition.statements for step in model._bound_steps.values()]
     row = check_found(steps[0], get(model, task_id), task_id, "reopen")
     cancelled = row.cancelled is not None and end_of(row.status) == "cancelled"
