@@ -16,7 +16,6 @@ from pynamodb_tracker.transitions import Claim
 log = logging.getLogger("pynamodb_tracker")
 
 _LONGEST_FALLBACK = 3600  # seconds
-
 _warned = set[str]()  # the steps that have got the fallback in this process
 
 

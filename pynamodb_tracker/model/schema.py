@@ -28,7 +28,6 @@ _MOST_SHARDS = 10_000  # every state query sends one request per shard
 _MOST_IN_ROW = 350_000  # bytes of the 400 KB of a row
 _MARGIN = timedelta(seconds=2)
 _INDEXES = {"GlobalSecondaryIndexes": "global_secondary_indexes", "LocalSecondaryIndexes": "local_secondary_indexes"}
-
 _KEYS = {"HASH": "hash key", "RANGE": "range key"}
 
 

@@ -45,8 +45,9 @@ class AttributeScan(Generic[T]):
         size = MOST_KEYS if limit is None or self.code is not None else min(limit, MOST_KEYS)
         found = 0
         while (limit is None or found < limit) and (chunk := list(islice(entries, size))):
-            rows = hydration.rows_of_table(self.model, map(key_of, chunk))
-            self._chunk = left = deque(with_data_of(chunk, rows, key_of, self._is_as_indexed, with_data=True))
+            keys = [*map(key_of, chunk)]
+            by_key, rows = zip(chunk, keys, strict=True), hydration.rows_of_table(self.model, keys)
+            self._chunk = left = deque(with_data_of(by_key, rows, self._is_as_indexed, with_data=True))
             while left:
                 entry, row = left.popleft()
                 self.place = (entry["create_time"]["S"], *key_of(entry))

@@ -105,8 +105,10 @@ class StateScan(Generic[T]):
         self._entries = self.entries(limit)
         seen, wanted = SeenIds(), limit
         while chunk := list(islice(self._entries, min(MOST_KEYS, wanted or MOST_KEYS))):
-            found = hydration.rows(self.model, map(_id_of, chunk))
-            for entry, row in with_data_of(chunk, found, _id_of, _is_as_indexed, with_data=self.with_data):
+            ids = [entry["task_id"]["S"] for entry in chunk]
+            for entry, row in with_data_of(
+                zip(chunk, ids, strict=True), hydration.rows(self.model, ids), _is_as_indexed, with_data=self.with_data
+            ):
                 self.positions[entry["status_key"]["S"]] = entry["due_time"]["S"], entry["task_id"]["S"]
                 if row is None or not _is_as_indexed(row, entry) or not seen.is_new(row.task_id):
                     continue
@@ -248,11 +250,6 @@ class SeenIds:
         return True
 
 
-def _id_of(entry: Item) -> str:
-    task_id: str = entry["task_id"]["S"]
-    return task_id
-
-
 def position(entry: Mapping[str, Any]) -> Position:
     return entry["due_time"]["S"], entry["task_id"]["S"]
 
@@ -271,15 +268,10 @@ def _is_as_indexed(row: TaskRow, entry: Item) -> bool:
 
 
 def with_data_of(
-    entries: Iterable[Item],
-    rows: dict[K, T],
-    key: Callable[[Item], K],
-    is_as_indexed: Callable[[T, Item], bool],
-    *,
-    with_data: bool,
+    entries: Iterable[tuple[Item, K]], rows: dict[K, T], is_as_indexed: Callable[[T, Item], bool], *, with_data: bool
 ) -> Iterator[tuple[Item, T | None]]:
     """Yield each entry with its row, unless that has changed. Keep little data in memory."""
-    found = ((entry, rows.get(key(entry))) for entry in entries)
+    found = ((entry, rows.get(key)) for entry, key in entries)
     pairs = deque((entry, row if row is not None and is_as_indexed(row, entry) else None) for entry, row in found)
     rows.clear()  # to free yielded rows
     while pairs:
