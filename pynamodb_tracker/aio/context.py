@@ -1,27 +1,23 @@
 """The context in an async block, and calls of async functions."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from functools import partial, update_wrapper
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from pynamodb.transactions import TransactWrite
 
 from pynamodb_tracker.aio.pool import RUNS, in_thread
 from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.dynamodb.connection import sharing_requests
 from pynamodb_tracker.execution.call import check_done, expect_result, result_of
 from pynamodb_tracker.execution.context import TRIES, BlockContext, ExecutionContext, hold
+from pynamodb_tracker.features.groups.queue import GroupOfRun
 from pynamodb_tracker.model import failure_log, hydration
 from pynamodb_tracker.model.data import unread_data
 from pynamodb_tracker.model.row import TaskRow
-
-if TYPE_CHECKING:
-    from pynamodb.transactions import TransactWrite
-
-    from pynamodb_tracker.features.groups.queue import GroupOfRun
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -51,9 +47,9 @@ async def hold_on_loop(ctx: ExecutionContext[Any]) -> None:
 
 def _in_thread(
     method: Callable[Concatenate[ExecutionContext[Any], P], R],
-) -> Callable[Concatenate[AsyncContext[Any], P], Coroutine[Any, Any, R]]:
+) -> "Callable[Concatenate[AsyncContext[Any], P], Coroutine[Any, Any, R]]":
 
-    async def call(ctx: AsyncContext[Any], /, *args: P.args, **options: P.kwargs) -> R:
+    async def call(ctx: "AsyncContext[Any]", /, *args: P.args, **options: P.kwargs) -> R:
         return await in_thread(partial(method, ctx._blocking, *args, **options), RUNS)  # noqa: SLF001 - both are one context
 
     return update_wrapper(call, method)
@@ -72,7 +68,7 @@ class AsyncContext(BlockContext[T_co]):
         self._blocking = ctx
 
     @property
-    def group(self) -> AsyncGroupOfRun:
+    def group(self) -> "AsyncGroupOfRun":
         """The task's group, with its `name` and its data: `await ctx.group.data()`. AttributeError if it has none."""
         return AsyncGroupOfRun(self._blocking.group)
 
@@ -129,7 +125,6 @@ class _AsyncTransaction(AbstractAsyncContextManager["TransactWrite", None]):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Commit in a thread, unless the block raised."""
         leave = partial(self._writes.__exit__, kind, error, trace)
         if error is None:
             await in_thread(leave, RUNS)

@@ -3,8 +3,6 @@
 Methods that read page by page become async iterators that read ahead in a thread.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from functools import partial, update_wrapper
@@ -75,7 +73,6 @@ def _name_after(call: F, method: Callable[..., Any]) -> F:
 
 
 async def in_thread(function: Callable[[], R]) -> R:
-    """Call a function in a pool's thread."""
     from pynamodb_tracker.aio import pool  # noqa: PLC0415 - few programs have an event loop
 
     return await pool.in_thread(function)

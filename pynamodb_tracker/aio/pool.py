@@ -1,7 +1,5 @@
 """Sends the requests of event loops in threads. No cancellation ends the wait for a request."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 import threading

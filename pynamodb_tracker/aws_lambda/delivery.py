@@ -1,7 +1,5 @@
 """Runs an event's records, and builds the response."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -47,17 +45,14 @@ class SentSignal:
 
     @property
     def reason(self) -> Reason | None:
-        """Why the signal is not a success."""
         return None if self.result.status == "succeeded" else cast("Reason", self.result.status)
 
     @property
     def cause(self) -> BaseException | None:
-        """Why the record must be redelivered, if it must."""
         return self.result.error
 
     @property
     def is_broken(self) -> bool:
-        """Whether the table or the queue could not be used."""
         return self.result.status == "unavailable"
 
 
@@ -91,8 +86,6 @@ class _Runner(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordRunner(Generic[T]):
-    """Runs the step for a record."""
-
     step: BoundStep[T]
     function: Callable[[ExecutionContext[T], Any], Any]
     task_id: TaskId
@@ -131,7 +124,6 @@ class RecordRunner(Generic[T]):
     def run(
         self, record: Record, trigger: Trigger, invocation: RunningInvocation, batcher: WriteBatcher | None
     ) -> InvocationAttempt:
-        """Run the step for a record's task."""
         attempt, payload = self._attempt(record, trigger, invocation, batcher)
         try:
             if (pause := self.step._definition.pause(lives_long=False)) is None:
@@ -173,7 +165,6 @@ class RecordRunner(Generic[T]):
         return result
 
     def report(self, log: InvocationLog, attempt: InvocationAttempt, record: Record) -> None:
-        """Log and count the result."""
         log.attempt_ended(attempt, record)
 
     def _attributes_of(self, payload: Any) -> Mapping[str, Any]:
@@ -200,7 +191,6 @@ class RecordRunner(Generic[T]):
 
 
 def _read_must_match(where: MustMatch, payload: object) -> object:
-    """Return the payload's values to compare."""
     if callable(where):
         found = triggers.call_on(payload, "must_match", where)
         if found is None:
@@ -242,7 +232,6 @@ class Delivery:
         self._left: list[Record] = []  # to redeliver because no time was left
 
     def process(self, event: object) -> Any:
-        """Run the event's tasks, and return the response that the trigger expects."""
         try:
             records = self._trigger.records(event)
         except UnreadableEventError as error:

@@ -68,7 +68,6 @@ def _check_namespace(namespace: object) -> str:
 
 
 def count_start(namespace: str, run: RunDetails) -> None:
-    """Count an attempt that starts."""
     write(namespace, run.use_case_id, run.step, {"Started": 1, "TakenOver": int(run.took_over)})
 
 
@@ -110,7 +109,6 @@ def write(
 
 
 def became_ignored(run: RunDetails) -> bool:
-    """Return whether a run made its task ignored."""
     if run.attempt is not None:
         return run.outcome == "ignored"
     task: Any = run.error.task if isinstance(run.error, TaskIgnoredError) else None

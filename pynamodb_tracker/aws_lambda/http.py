@@ -50,7 +50,6 @@ class _Headers(dict[str, str]):
 
 
 def is_request(event: object) -> bool:
-    """Return whether an event is an HTTP request."""
     if not isinstance(event, Mapping):
         return False
     context = event.get("requestContext")

@@ -60,12 +60,10 @@ class TaskTimes:
         self._last = deque[timedelta](maxlen=_LAST)
 
     def note(self, duration: timedelta) -> None:
-        """Add a task."""
         self._last.append(duration)
 
     @property
     def expected(self) -> timedelta:
-        """The estimate for the next task."""
         longest = sorted(list(self._last), reverse=True)  # noqa: C414 - a copy, because other threads add to it
         return longest[_PLACE - 1] if len(longest) >= _PLACE else self.at_first
 
@@ -104,7 +102,6 @@ class RunningInvocation:
         return None if remaining is None else clock.now() + remaining - _TIME_TO_ANSWER
 
     def note_duration(self, duration: timedelta) -> None:
-        """Add a task of this invocation."""
         self._is_first = False
         self.times.note(duration)
 
@@ -114,13 +111,11 @@ class RunningInvocation:
         return wait + max(at_least, self.times.at_first if self._is_first else self.times.expected)
 
     def has_time_for(self, at_least: timedelta, wait: timedelta = timedelta(0)) -> bool:
-        """Return whether the next task may still start."""
         remaining = self.remaining
         return remaining is None or remaining >= self.time_for(at_least, wait)
 
 
 def is_in_lambda() -> bool:
-    """Return whether this process runs in Lambda."""
     return "AWS_LAMBDA_FUNCTION_NAME" in os.environ or os.environ.get("AWS_EXECUTION_ENV", "").startswith("AWS_Lambda_")
 
 
@@ -133,8 +128,6 @@ def prepare_in_lambda(step: BoundStep[Any], queue: Queue | None = None, *, with_
 
 
 class InvocationAttempt(Attempt):
-    """An attempt at a task in an invocation."""
-
     def __init__(
         self,
         step: BoundStep[Any],
@@ -226,7 +219,6 @@ class InvocationAttempt(Attempt):
         return found is not None and found.status not in self.codes.own
 
     def follow(self, run: Run[Any]) -> None:
-        """Let a new run update these details, and create a missing task."""
         super().follow(run)
         run.slot_wait = _SLOT_WAIT
         if self._attributes is not None:
@@ -278,7 +270,6 @@ class InvocationAttempt(Attempt):
 
     @cached_property
     def new_attributes(self) -> Mapping[str, Any]:
-        """A new task's attributes."""
         return {} if self._attributes is None else self._attributes()
 
     def _not_storable(self, error: Exception, given: str = "") -> UnreadableEventError:
@@ -358,7 +349,6 @@ class InvocationAttempt(Attempt):
 
     @property
     def claim_error(self) -> BaseException | None:
-        """The error that kept the task from being claimed, unless it is a refusal."""
         return self.error if not self.was_claimed and not isinstance(self.error, exceptions.TaskError) else None
 
     @property

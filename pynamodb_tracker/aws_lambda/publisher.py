@@ -1,7 +1,5 @@
 """Publishes tasks' transitions on an EventBridge bus, from their table's stream."""
 
-from __future__ import annotations
-
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping

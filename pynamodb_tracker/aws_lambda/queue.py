@@ -1,7 +1,5 @@
 """An SQS queue for messages about tasks."""
 
-from __future__ import annotations
-
 import hashlib
 import logging
 import math
@@ -117,7 +115,6 @@ class Queue:
         return self.unsent(failed) if failed else None
 
     def unsent(self, failures: Sequence[dict[str, Any]]) -> TrackerError:
-        """Return the error for messages that the queue refused."""
         why = ", ".join(sorted({f"{each['Code']}: {each.get('Message', '')}" for each in failures}))
         return TrackerError(f"{len(failures)} messages could not be sent to {self.url}: {why}")
 

@@ -1,7 +1,5 @@
 """A handler of signals: a webhook or a message wakes the task that waits for it."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -132,8 +130,6 @@ def handles_signal(
 
 @dataclass(frozen=True, slots=True)
 class _Sender(Generic[T]):
-    """Sends a record's signal."""
-
     signal: BoundSignal[T]
     task_id: TaskId
     places: Mapping[str, Place]

@@ -47,12 +47,10 @@ class Record:
 
 
 def is_path(where: object) -> bool:
-    """Return whether this is a path of keys and list indexes."""
     return isinstance(where, str) and all(where.split("."))
 
 
 def check_place(name: str, where: object) -> None:
-    """Refuse an argument that is neither a path nor a function."""
     if not (callable(where) or is_path(where)):
         raise TypeError(
             f'{name} is a path, such as "detail.order_id", or a function that gets the payload, not {shown(where)}'
@@ -60,12 +58,10 @@ def check_place(name: str, where: object) -> None:
 
 
 def found_at(name: str, where: str | Callable[[Any], object], payload: object) -> object:
-    """Return the payload's value at a path or from a function."""
     return value_at(where, payload) if isinstance(where, str) else call_on(payload, name, where)
 
 
 def read_task_id(where: TaskId, payload: object) -> str:
-    """Return the task id in a payload."""
     if isinstance(where, str) and where.startswith("Records.0.") and isinstance(payload, Mapping):
         records = payload.get("Records")  # of S3, in a message
         if isinstance(records, list) and len(records) > 1:
@@ -87,7 +83,6 @@ def read_task_id(where: TaskId, payload: object) -> str:
 
 
 def call_on(value: object, name: str, function: Callable[[Any], Any]) -> Any:
-    """Call the user's function `name`."""
     try:
         return function(value)
     except UnreadableEventError:
@@ -101,7 +96,6 @@ def call_on(value: object, name: str, function: Callable[[Any], Any]) -> Any:
 
 
 def value_at(path: str, payload: object) -> object:
-    """Return the payload's value at a path."""
     found = payload
     for key in path.split("."):
         if isinstance(found, Mapping) and key in found:
@@ -233,8 +227,6 @@ _TO_STREAMS = Replies(paused="raise").over(_TO_RETRIES)
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """A kind of event source."""
-
     name: TriggerName
     replies: Replies
     payload: Callable[[Any], Any] = _whole_record  # for the user's function
@@ -245,7 +237,6 @@ class Trigger:
     keeps_groups: bool = False  # a message waits until the earlier ones in its group are acknowledged
 
     def records(self, event: object) -> list[Record]:
-        """Return an event's records."""
         if not self.sources:
             if (self is _EVENTBRIDGE and not _is_of_eventbridge(event)) or (self is HTTP and not is_request(event)):
                 raise self._refusal(event)
@@ -319,7 +310,6 @@ _ALL = {
 
 
 def trigger_named(name: TriggerName) -> Trigger:
-    """Return the trigger with that name."""
     if name not in _ALL:
         raise ValueError(f"trigger is one of {', '.join(map(repr, get_args(TriggerName)))}, not {shown(name)}")
     return _ALL[name]

@@ -1,7 +1,5 @@
 """Runs one function on a step's due tasks, each once, and reports the outcomes."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 
@@ -18,7 +16,6 @@ log = logging.getLogger("pynamodb_tracker")
 
 
 def add_to(report: Report, attempt: Attempt) -> None:
-    """Add a task to its outcome's list."""
     report.postponed += attempt.details.postponed
     if attempt.outcome != "refused":
         getattr(report, attempt.outcome).append(attempt.task_id)
@@ -47,7 +44,6 @@ class Batch:
         self._has_ended = False
 
     def add(self, attempt: Attempt) -> None:
-        """Add an attempt to the report. Raise an unexpected error that kept it from starting."""
         if (error := attempt.unexpected_error) is not None:
             raise error
         add_to(self.report, attempt)

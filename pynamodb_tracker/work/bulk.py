@@ -3,8 +3,6 @@
 Threads that write at about the same time share requests of up to 25 writes.
 """
 
-from __future__ import annotations
-
 import threading
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
@@ -127,7 +125,6 @@ class _Together(Generic[A]):
 
 
 def each_once(task_ids: Iterable[str]) -> Iterator[str]:
-    """Yield each of these ids once, lazily."""
     seen = set[str]()
     for task_id in task_ids:
         if task_id not in seen:

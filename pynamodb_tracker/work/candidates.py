@@ -12,8 +12,6 @@ If all workers began with the oldest task, all but one would be refused. Two rul
 Nothing here waits. The iterator yields an id, `ANSWER` if a claim has to be answered first, or seconds to pause.
 """
 
-from __future__ import annotations
-
 import math
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
@@ -52,7 +50,6 @@ class ClaimWindow:
 
     @property
     def has_room(self) -> bool:
-        """Whether another claim may be sent."""
         return self.unanswered < self.width
 
     @property
@@ -61,7 +58,6 @@ class ClaimWindow:
         return not self.unanswered if self.collided else self.has_room
 
     def note_sent(self) -> None:
-        """Count a claim that will be sent."""
         self.unanswered += 1
 
     def note_answer(self, *, was_taken: bool | None) -> None:
@@ -131,14 +127,12 @@ class Candidates:
         self._is_stale = True
 
     def beginning_with(self, shard: int) -> Iterator[Next]:
-        """Iterate over the ids, beginning with that shard."""
         self._is_lane_open = shard == self.lane
         if not self._is_lane_open:
             self._put_first(shard)
         return iter(self)
 
     def open_lane(self) -> None:
-        """Read the lane again, at the next turn."""
         self._is_lane_open = True
         self._begun.pop(self.lane or 0, None)
 
@@ -147,7 +141,6 @@ class Candidates:
         self.rotation.appendleft(shard)
 
     def next_shard(self) -> int:
-        """Return the next shard, and put it last."""
         self.rotation.rotate(-1)
         return self.rotation[-1]
 

@@ -7,8 +7,6 @@
 An executor lets attempts end, releases them after a grace time, or abandons them.
 """
 
-from __future__ import annotations
-
 import logging
 import queue
 import threading
@@ -60,14 +58,12 @@ class Executor:
         self._changes = queue.SimpleQueue[None]()
 
     def begin(self, given: Given) -> Attempt:
-        """Return a new attempt at a task."""
         attempt = self._new_attempt(given)
         attempt.belong_to(self.dispatcher, given, self._batcher)
         self.running[attempt] = None
         return attempt
 
     def end(self, attempt: Attempt) -> None:
-        """Report an attempt, and tell the dispatcher which tasks it made due."""
         if self.dispatcher.is_foreign:  # in a forked process
             return
         try:
@@ -92,7 +88,6 @@ class Executor:
         self.dispatcher.close()
 
     def raise_errors(self) -> None:
-        """Raise the first error that ended the work, if any."""
         if self.errors:
             try:
                 raise self.errors[0]
@@ -176,7 +171,6 @@ class ThreadExecutor(Executor):
         threading.Thread(target=run, args=(self._work,), name=name, daemon=self.daemon).start()
 
     def _work(self) -> None:
-        """Run one attempt after another on this thread."""
         try:
             while (given := self.dispatcher.take()) is not None:
                 self.start()
@@ -199,7 +193,6 @@ class ThreadExecutor(Executor):
                 self.note_change()
 
     def note_change(self) -> None:
-        """Let the waiting thread check whether all have ended."""
         self._changes.put(None)
 
     @property
@@ -210,7 +203,6 @@ class ThreadExecutor(Executor):
         return self._started > 0 and (not left or (self.dispatcher.stopped.is_set() and left == lost))
 
     def stop(self) -> None:
-        """Start no new tasks."""
         self.dispatcher.stop()
 
     cut_short = Executor.give_back

@@ -4,8 +4,6 @@ A source never waits for a claim, a slot or the time: it returns a task, or says
 waits, and it lets one thread at a time ask a source.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections import deque
@@ -61,11 +59,9 @@ class StepWork:
 
 
 class Given(NamedTuple):
-    """A task to try, with its slot."""
-
-    source: StepSource
+    source: "StepSource"
     task_id: str
-    slot: Slot | None
+    slot: "Slot | None"
     is_follow_up: bool  # it does not come from the index
     left: LeftBehind | None = None  # set if a dead worker has left the task behind
 
@@ -98,27 +94,22 @@ class StepSource:
 
     @property
     def is_idle(self) -> bool:
-        """Whether there is nothing to do now."""
         return self.is_done
 
     @property
     def waits_alone(self) -> bool:
-        """Whether the next task has to run alone."""
         return self._ahead is not None and isinstance(self._ahead[0], LeftBehind) and self._ahead[0].is_last
 
     def take_back(self, given: Given, *, until_others_end: bool) -> None:
-        """Take back a task that must not start yet."""
         if until_others_end and given.left is not None:
             self.held[given.left] = None
         else:
             self._ahead, self._ahead_since = (given.left or given.task_id, given.is_follow_up), clock.now()
 
-    def poll_now(self) -> None:
-        """Look again at once."""
+    def poll_now(self) -> None: ...
 
     @property
     def next_look(self) -> datetime:
-        """When to look again."""
         return self.look_at
 
     def is_ready(self, now: datetime) -> bool:
@@ -158,7 +149,6 @@ class StepSource:
         return self._ahead is not None
 
     def next(self, stopped: threading.Event) -> Given | None:
-        """Return a task to try now with its slot, or None."""
         if not self.has_next(stopped) or self._ahead is None:
             return None
         slot, slots = None, self.work.slots
@@ -219,7 +209,6 @@ class StepSource:
         clock.sleep_unless(stopped, _GLANCE)
 
     def note_ended(self, attempt: Any) -> None:
-        """Count the outcome, in the thread that ends the run."""
         numbers: dict[str, int] = {attempt.outcome: 1, "postponed": int(attempt.details.postponed)}
         with self._guard:
             self.tally += Tally(**numbers)  # type: ignore[arg-type]  # `paused` is none of them
@@ -241,7 +230,6 @@ class OnceThrough(StepSource):
 
     @property
     def is_done(self) -> bool:  # type: ignore[override]  # no one sets it
-        """Whether no task is left, unless a run makes one due."""
         return self.pause is not None or not (self._may_have_more(EARLIEST) or self.held)
 
     def _may_have_more(self, now: datetime) -> bool:  # noqa: ARG002 - as of any source

@@ -1,7 +1,5 @@
 """Calls one function on many items, on threads."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import copy_context

@@ -127,7 +127,6 @@ _handling = ExitStack()
 
 @contextmanager
 def _receive_signals(worker: AsyncWorker) -> Iterator[None]:
-    """Pass signals to the worker if this is the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

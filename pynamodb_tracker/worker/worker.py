@@ -1,7 +1,5 @@
 """Runs functions on the due tasks of steps, on threads or processes, until it is stopped."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import threading
@@ -10,12 +8,13 @@ from contextlib import nullcontext
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
+from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pynamodb_tracker import arguments
 from pynamodb_tracker.step.bound import BoundStep
-from pynamodb_tracker.step.functions import any_function_of
+from pynamodb_tracker.step.functions import StepFunction, any_function_of
 from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.work.outcomes import Tally
 from pynamodb_tracker.worker.process_team import ProcessTeam, parent_pipe, run_to_the_end
@@ -29,11 +28,6 @@ from pynamodb_tracker.worker.team import (
     give_signs_of_life,
     log_start,
 )
-
-if TYPE_CHECKING:
-    from os import PathLike
-
-    from pynamodb_tracker.step.functions import StepFunction
 
 
 class Worker:
