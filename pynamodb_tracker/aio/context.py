@@ -166,6 +166,5 @@ async def call(function: Callable[[AsyncContext[T]], Awaitable[R]], ctx: AsyncCo
 
 
 async def call_for_result(function: Callable[[AsyncContext[T]], Awaitable[R]], ctx: AsyncContext[T]) -> R:
-    """Call a function, and store its result with the success."""
     expect_result(ctx)
     return result_of(ctx, await call(function, ctx))

@@ -34,10 +34,7 @@ class Pool:
         in_forked_process(self._renew)
 
     def submit(self, function: Callable[[], R], stop: threading.Event | None = None) -> Future[R]:
-        """Call a function in a thread, in a copy of this context. Call it at once if this is a pool's thread.
-
-        Once `stop` is set, it retries no requests.
-        """
+        """Call a function in a thread, or here if this is one, in this context. It retries no requests after `stop`."""
         if stop is not None:
             function = partial(_call_until, stop, function)
         if getattr(_this_thread, "is_of_pool", False):  # as in a retry_delay that calls asyncio.run

@@ -63,7 +63,6 @@ class AsyncRun(AbstractAsyncContextManager[AsyncContext[T], bool | None], Generi
         __exit__ = __enter__
 
     async def __aenter__(self) -> AsyncContext[T]:
-        """Claim the task."""
         run = self.run
         if run.journal is not None:
             raise RuntimeError(f"this run of {run.task_id!r} was entered before: call astart() for each run")

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from pynamodb.exceptions import PynamoDBException
 
@@ -36,24 +36,14 @@ _CREATED_AT_ONCE = 25  # the limit of one request
 _TOO_LATE = timedelta(seconds=1)  # with less time left, a record would only use up an attempt
 
 
-@dataclass(frozen=True, slots=True)
-class SentSignal:
+class SentSignal(NamedTuple):
     """A signal's result, with the members that an InvocationAttempt has."""
 
     result: Invocation[Any]
-    is_only_here = False
-
-    @property
-    def reason(self) -> Reason | None:
-        return None if self.result.status == "succeeded" else cast("Reason", self.result.status)
-
-    @property
-    def cause(self) -> BaseException | None:
-        return self.result.error
-
-    @property
-    def is_broken(self) -> bool:
-        return self.result.status == "unavailable"
+    reason: Reason | None
+    cause: BaseException | None
+    is_broken: bool
+    is_only_here: bool = False
 
 
 Attempt = InvocationAttempt | SentSignal
@@ -62,14 +52,9 @@ Attempt = InvocationAttempt | SentSignal
 class _Runner(Protocol):
     """A handler's part in a delivery, as a RecordRunner has it."""
 
-    @property
-    def replies(self) -> Replies: ...
-
-    @property
-    def threads(self) -> int: ...
-
-    @property
-    def creates_first(self) -> bool: ...
+    replies: Replies
+    threads: int
+    creates_first: bool
 
     def create_missing(self, records: Sequence[Record], trigger: Trigger, invocation: RunningInvocation) -> int: ...
 
@@ -84,7 +69,7 @@ class _Runner(Protocol):
     def response_to(self, event: Any, result: Invocation[Any]) -> dict[str, Any]: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class RecordRunner(Generic[T]):
     step: BoundStep[T]
     function: Callable[[ExecutionContext[T], Any], Any]
@@ -215,8 +200,6 @@ def _check_depth(value: object) -> None:
 
 
 class Delivery:
-    """An event that a trigger delivered to a handler."""
-
     def __init__(self, runner: _Runner, trigger: Trigger, invocation: RunningInvocation, log: InvocationLog) -> None:
         self._runner = runner
         self._trigger = trigger

@@ -54,7 +54,6 @@ class EmfHook(Hook):
 
 
 def namespace_of(metrics: object) -> str | None:
-    """Return the namespace for a handler's option `metrics`, or None if that is False."""
     return None if metrics is False else _check_namespace("pynamodb_tracker" if metrics is True else metrics)
 
 

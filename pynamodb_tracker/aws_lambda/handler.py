@@ -171,7 +171,6 @@ def handles(
 
 
 def _check(runner: RecordRunner[Any]) -> None:
-    """Refuse wrong arguments before the first event arrives."""
     check_parameters(runner.function, "ctx", "event")
     with suppress(ValueError):  # from functions in C
         if list(inspect.signature(runner.function).parameters)[:2] == ["event", "context"]:

@@ -57,14 +57,11 @@ class TaskTimes:
 
     def __init__(self, at_first: timedelta = timedelta(0)) -> None:
         self.at_first = at_first  # the estimate until three tasks have run
-        self._last = deque[timedelta](maxlen=_LAST)
-
-    def note(self, duration: timedelta) -> None:
-        self._last.append(duration)
+        self.last = deque[timedelta](maxlen=_LAST)
 
     @property
     def expected(self) -> timedelta:
-        longest = sorted(list(self._last), reverse=True)  # noqa: C414 - a copy, because other threads add to it
+        longest = sorted(list(self.last), reverse=True)  # noqa: C414 - a copy, because other threads add to it
         return longest[_PLACE - 1] if len(longest) >= _PLACE else self.at_first
 
 
@@ -79,7 +76,6 @@ class RunningInvocation:
 
     @property
     def request_id(self) -> str | None:
-        """The invocation's id, which is recorded as the worker."""
         found: object = None if self.context is None else self.context.aws_request_id
         return found if isinstance(found, str) else None
 
@@ -103,7 +99,7 @@ class RunningInvocation:
 
     def note_duration(self, duration: timedelta) -> None:
         self._is_first = False
-        self.times.note(duration)
+        self.times.last.append(duration)
 
     def time_for(self, at_least: timedelta, wait: timedelta = timedelta(0)) -> timedelta:
         """Return the wait plus `at_least`, or plus the estimate if that is more. The first task has the initial one."""
@@ -154,7 +150,6 @@ class InvocationAttempt(Attempt):
         self._begun = clock.now()
 
     def run(self) -> None:
-        """Run a sweep's function on the task, and send it to the next queue."""
         if self.given is not None:
             self.run_function(self.given.source.work.function)
             if self._next_queue is not None:

@@ -26,8 +26,7 @@ from pynamodb_tracker.task.task import Task
 
 log = logging.getLogger("pynamodb_tracker")
 
-_MOST = 10
-"""Entries per request: https://docs.aws.amazon.com/eventbridge/latest/APIReference/API_PutEvents.html"""
+_MOST = 10  # entries per request: https://docs.aws.amazon.com/eventbridge/latest/APIReference/API_PutEvents.html
 _LONGEST_TYPE = 128
 _TRIES = 4
 _CONFIG = Config(connect_timeout=2, read_timeout=4, retries={"total_max_attempts": 2, "mode": "standard"})

@@ -44,8 +44,7 @@ T = TypeVar("T", bound=TaskRow)
 
 _FIRST_ESTIMATE = timedelta(seconds=10)  # how long a task takes, until three have run
 _TOO_LATE = timedelta(seconds=1)
-_BATCH_SIZE = 10
-"""https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessageBatch.html"""
+_BATCH_SIZE = 10  # https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessageBatch.html
 
 
 class RetryHandler(Protocol):

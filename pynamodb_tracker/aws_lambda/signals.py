@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any, Generic, Literal, TypeVar, get_args
+from typing import Any, Generic, Literal, TypeVar, cast, get_args
 
 from pynamodb_tracker import exceptions
 from pynamodb_tracker.arguments import shown
@@ -128,7 +128,7 @@ def handles_signal(
     return handler
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Sender(Generic[T]):
     signal: BoundSignal[T]
     task_id: TaskId
@@ -163,7 +163,8 @@ class _Sender(Generic[T]):
             unsent = self.next_queue.send_one(result.task, f"{self.signal.name} {first.token}", group=record.group)
             if unsent is not None:
                 result = replace(result, status="unavailable", error=unsent, retry_after=_TRY_AGAIN)
-        return SentSignal(result)
+        reason: Reason | None = None if result.status == "succeeded" else cast("Reason", result.status)
+        return SentSignal(result, reason, result.error, is_broken=result.status == "unavailable")
 
     def _send(self, task_id: str, options: dict[str, Any]) -> Invocation[Any]:
         try:

@@ -254,10 +254,7 @@ class Trigger:
 
 
 def _is_beside_tasks(record: Mapping[str, Any]) -> bool:
-    """Return whether a record from a task table's stream is about an item that is not a task.
-
-    These have a `#` in their range keys, and use case names do not.
-    """
+    """Return whether an item in a task table's stream is not a task: only then its range key has a `#`."""
     keys = record.get("dynamodb", {}).get("Keys", {})
     return "task_id" in keys and SEPARATOR in keys.get("use_case_id", {}).get("S", "")
 

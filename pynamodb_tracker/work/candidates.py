@@ -29,9 +29,6 @@ _GROWTH = 1.0  # per successful claim, so that the window doubles while all succ
 _FIRST_PAUSE = 0.01
 _LONGEST_PAUSE = 0.2  # seconds between two places without a successful claim
 _CAREFUL_GROWTH = 0.125  # near other workers: at most one claim is refused per eight successes
-# Returns a shard's due ids, oldest first. The second argument is about how many are needed.
-_Read = Callable[[int, int | None], Iterator[str]]
-
 ANSWER: Final = math.inf  # a claim has to be answered before the next id
 
 Next = str | float  # an id, seconds to pause, or ANSWER
@@ -81,7 +78,7 @@ class Candidates:
 
     def __init__(
         self,
-        read: _Read,
+        read: Callable[[int, int | None], Iterator[str]],
         *,
         shards: int = 1,
         lane: int | None = None,
@@ -91,7 +88,7 @@ class Candidates:
         patience: int | None = None,
         selects: bool = False,
     ) -> None:
-        """Order the ids for this many threads. About `limit` tasks are needed.
+        """Order the ids for this many threads. About `limit` tasks are needed. `read` returns a shard's, oldest first.
 
         After `patience` empty shards in a row, continue with one that has tasks, or end. If this `selects` tasks,
         others are not added later.

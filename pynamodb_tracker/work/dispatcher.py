@@ -93,11 +93,7 @@ class Dispatcher:
         return self.stopped.is_set() or clock.now() - self._last_look <= time + self._interval
 
     def take(self) -> Given | None:
-        """Wait for a task to try. Return None once there is none left, or after a stop.
-
-        Raises:
-            NotSentError: The block around this was stopped.
-        """
+        """Wait for a task, or return None once none is left. Raise NotSentError if the block around this is stopped."""
         while not self.is_foreign:
             if is_stopped():
                 raise NotSentError

@@ -7,7 +7,6 @@
 An executor lets attempts end, releases them after a grace time, or abandons them.
 """
 
-import logging
 import queue
 import threading
 import time
@@ -22,19 +21,14 @@ from pynamodb_tracker.work.attempt import Attempt
 from pynamodb_tracker.work.dispatcher import Dispatcher
 from pynamodb_tracker.work.source import Given
 
-log = logging.getLogger("pynamodb_tracker")
-
 GIVE_BACK_WITHIN = 5.0  # seconds to release tasks before we leave them to their locks
 
 GLANCE = 0.5  # seconds between pauses of a wait, because on Windows a signal does not interrupt it
 
-OnEnded = Callable[[Attempt], object]
-"""Called with each ended attempt, one call at a time. If it raises, the work ends."""
+OnEnded = Callable[[Attempt], object]  # called with each ended attempt, one at a time. If it raises, the work ends
 
 
 class Executor:
-    """Running attempts, and the errors that end the work."""
-
     who_is_busy = "tasks run"  # in the status
 
     def __init__(
@@ -104,13 +98,11 @@ class Executor:
             helper.join(max(0.0, deadline - time.monotonic()))
 
     def give_back_slots(self) -> None:
-        """Give back unused slots, because no new tasks start."""
         for source in self.dispatcher.sources:
             if source.work.slots is not None and not self.dispatcher.is_foreign:
                 source.work.slots.give_back()
 
     def status(self) -> str:
-        """Return the running tasks and each step's next look as text."""
         now, running = clock.now(), list(self.running)
         stopping = ", stopping" if self.dispatcher.stopped.is_set() else ""
         lines = [f"worker {this_worker()}: {len(running)} of {self.concurrency} {self.who_is_busy}{stopping}"]

@@ -66,8 +66,6 @@ class Backoff:
 
 
 class Outage:
-    """Failed requests in a row about one step."""
-
     def __init__(self, work: StepWork, longest: timedelta) -> None:
         self._work = work
         self._backoff = Backoff(longest)

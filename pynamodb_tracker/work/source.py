@@ -39,15 +39,10 @@ FAILURES_IN_A_ROW = 4  # after so many failed claims, the table or a policy is t
 
 
 class StepWork:
-    """A step and the function to run on its tasks."""
-
     def __init__(
         self, of: Any, start: Callable[[str], Any], function: Callable[[Any], Any], *, is_named: bool = False
     ) -> None:
-        """`of` is the step's definition, from a package above. `start` returns a task's run.
-
-        Tasks that a person named ignore the step's pause and limit.
-        """
+        """`of` is the step's definition. A task that a person named ignores the step's pause and limit."""
         self.of = of
         self.codes: Codes = of.codes
         self.name = f"{of.model.__name__}.{of.codes.step}"

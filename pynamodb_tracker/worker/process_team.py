@@ -210,10 +210,7 @@ class _Supervisor:
                 self.errors.append(message.error)
 
     def _check_end(self, process: SpawnProcess) -> None:
-        """Log that a process ended by itself. Raise a RuntimeError if none has begun to work.
-
-        If it was killed, that says nothing about the next one, unless that is killed, too.
-        """
+        """Log a process that ended by itself. Give up if it did not work, or the third time that one was killed."""
         last = self._last_message
         if self._stopped.is_set() or (last is not None and (last.error is not None or self._settings.until_idle)):
             return
@@ -246,12 +243,10 @@ class ProcessTeam:
 
     @property
     def tallies(self) -> list[Tally]:
-        """The outcomes by step, without those of processes that died."""
         return [sum(each, Tally()) for each in zip(*(each.tallies for each in self._supervisors), strict=True)]
 
     @property
     def errors(self) -> list[BaseException]:
-        """Errors that stopped the worker, or kept a process from working."""
         return [error for each in self._supervisors for error in each.errors]
 
     def stop(self) -> None:

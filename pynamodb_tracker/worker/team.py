@@ -73,7 +73,6 @@ def functions_by_step(given: object, choose: Callable[[BoundStep[Any], Any], F])
 
 
 def log_start(steps: Iterable[BoundStep[Any]], given: Iterable[object]) -> None:
-    """Log which steps a worker runs, and which steps in the `given` use cases lack a function."""
     log.info("a worker runs %s", _names(steps))
     models = [each for each in given if isinstance(each, type) and issubclass(each, TaskRow)]
     unbound = [step for model in models for step in model._bound_steps.values() if step.function is None]
@@ -175,7 +174,6 @@ class ThreadTeam(ThreadExecutor):
 
 
 def log_ended(attempt: Attempt) -> None:
-    """Log an attempt's outcome, unless it succeeded."""
     details, error = attempt.details, attempt.error
     if details.skipped_occurrence:
         text = "%s gave up its occurrence and waits for the next one: %s"

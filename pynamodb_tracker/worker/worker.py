@@ -69,14 +69,9 @@ class Worker:
         self._given = functions
         self._functions = functions_by_step(functions, any_function_of)
         self._processes = _check_processes(processes, self._functions)
-        self._settings = WorkerSettings(
-            functions=tuple(self._functions.items()),
-            concurrency=arguments.check_threads(threads),
-            heartbeat=heartbeat,
-            rate=arguments.check_rate("rate", rate),
-            grace=grace,
-            max_poll_interval=max_poll_interval,
-        )
+        arguments.check_threads(threads)
+        rate, steps = arguments.check_rate("rate", rate), tuple(self._functions.items())
+        self._settings = WorkerSettings(steps, threads, heartbeat, rate, grace, max_poll_interval)
         self._messages: Messages = Messages()
         self._is_stopped = False
         self._entered = threading.Lock()
@@ -110,11 +105,8 @@ class Worker:
             else:
                 team = ProcessTeam(settings, self._processes, self._messages)
             log_start(self._functions, self._given)
-            with (
-                give_signs_of_life(lambda: team.is_alive, partial(_touch, health_file))
-                if health_file
-                else nullcontext()
-            ):
+            signs = give_signs_of_life(lambda: team.is_alive, partial(_touch, health_file)) if health_file else None
+            with signs or nullcontext():
                 run_to_the_end(team, self._messages)
         for error in team.errors:
             raise error
