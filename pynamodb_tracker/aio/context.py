@@ -1,10 +1,9 @@
 """The context in an async block, and calls of async functions."""
 
 import json
-from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial, update_wrapper
-from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from pynamodb.transactions import TransactWrite
@@ -109,27 +108,19 @@ class AsyncContext(BlockContext[T_co]):
 
         Like `ExecutionContext.transaction`. The actions are sent when the block ends, unless it raises.
         """
-        return _AsyncTransaction(self._blocking.transaction(succeed=succeed))
+        return _commit_in_thread(self._blocking.transaction(succeed=succeed))
 
 
-class _AsyncTransaction(AbstractAsyncContextManager["TransactWrite", None]):
-    """A transaction that is open at once, because with `succeed` it must be entered to count as a success."""
-
-    def __init__(self, writes: Any) -> None:
-        self._writes = writes  # a TransactWrite, whose __enter__ and __exit__ are untyped
-
-    async def __aenter__(self) -> TransactWrite:
-        writes: TransactWrite = self._writes.__enter__()
-        return writes
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        leave = partial(self._writes.__exit__, kind, error, trace)
-        if error is None:
-            await in_thread(leave, RUNS)
-        else:
-            leave()
+@asynccontextmanager
+async def _commit_in_thread(writes: Any) -> AsyncIterator[TransactWrite]:
+    """Enter a transaction, whose `__enter__` and `__exit__` are untyped."""
+    entered: TransactWrite = writes.__enter__()
+    try:
+        yield entered
+    except BaseException as error:
+        writes.__exit__(type(error), error, error.__traceback__)
+        raise
+    await in_thread(partial(writes.__exit__, None, None, None), RUNS)
 
 
 class AsyncGroupOfRun:

@@ -44,7 +44,7 @@ class EmfHook(Hook):
 
     def on_start(self, run: RunDetails) -> None:
         """Count an attempt before its block, which may kill the process."""
-        count_start(self._namespace, run)
+        write(self._namespace, run.use_case_id, run.step, {"Started": 1, "TakenOver": int(run.took_over)})
 
     def on_end(self, run: RunDetails) -> None:
         """Count an attempt that has ended."""
@@ -64,10 +64,6 @@ def _check_namespace(namespace: object) -> str:
         "the namespace of metrics must be 1 to 255 letters, digits and ._/#:- and not begin with AWS/, "
         f"not {shown(namespace)}"
     )
-
-
-def count_start(namespace: str, run: RunDetails) -> None:
-    write(namespace, run.use_case_id, run.step, {"Started": 1, "TakenOver": int(run.took_over)})
 
 
 def count_end(namespace: str, run: RunDetails, *, is_unsent: bool = False) -> None:

@@ -44,7 +44,7 @@ class InvocationLog:
 
     def attempt_started(self, attempt: InvocationAttempt) -> None:
         if self._namespace is not None:
-            emf.count_start(self._namespace, attempt.details)
+            emf.EmfHook(self._namespace).on_start(attempt.details)
 
     def attempt_ended(self, attempt: InvocationAttempt, record: Record | None = None) -> None:
         if self._namespace is not None:

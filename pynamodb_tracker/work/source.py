@@ -156,7 +156,10 @@ class StepSource:
             if slot is None:
                 now, look = clock.now(), slots.next_look
                 self.waits_for_slot, self.look_at = True, look if look > now else now + _LONGEST_LOOK
-                self._note_waiting(slots)
+                if not self._has_waited:
+                    text = "%s waits for a slot: %s, held by %s"
+                    log.info(text, self.work.name, slots, slots.holders, extra=self.work.log_fields)
+                self._has_waited = True
                 return None
         (task_id, is_follow_up), self._ahead = self._ahead, None
         left = task_id if isinstance(task_id, LeftBehind) else None
@@ -186,12 +189,6 @@ class StepSource:
     def follow_up(self, task: MadeDue) -> bool:
         """Note a task that became due, and return whether it is wanted."""
         raise NotImplementedError
-
-    def _note_waiting(self, slots: Any) -> None:
-        if not self._has_waited:
-            text = "%s waits for a slot: %s, held by %s"
-            log.info(text, self.work.name, slots, slots.holders, extra=self.work.log_fields)
-        self._has_waited = True
 
     def _note_slot_failure(self, error: PynamoDBException, stopped: threading.Event) -> None:
         """Pause after a temporary failure. Raise any other."""
