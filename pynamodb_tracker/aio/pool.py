@@ -29,12 +29,7 @@ class Pool:
     """Threads that start when they are needed, and stay. A forked process starts its own."""
 
     def __init__(self, threads: int, name: str) -> None:
-        self._new = partial(
-            ThreadPoolExecutor,
-            threads,
-            thread_name_prefix=name,
-            initializer=partial(setattr, _this_thread, "is_of_pool", True),
-        )
+        self._new = partial(ThreadPoolExecutor, threads, thread_name_prefix=name, initializer=_note_pool)
         self._executor = self._new()
         in_forked_process(self._renew)
 
