@@ -135,17 +135,17 @@ _MODULES = {
     "UseCase": "pynamodb_tracker.model.schema",
     "Worker": "pynamodb_tracker.worker.worker",
 }
-"""Where the public names are that are no exceptions."""
+"""The modules of public names, except exceptions."""
 
 _SUBMODULES = {
     *("aio", "arguments", "clock", "control", "dynamodb", "exceptions", "execution", "instrumentation"),
     *("model", "query", "status", "step", "task", "transitions"),
 }
-"""Those that need no extra: `pynamodb_tracker.exceptions` works after `import pynamodb_tracker` alone."""
+"""Submodules that work without extras."""
 
 
 def __getattr__(name: str) -> object:
-    """Import a name on first access: cold starts pay for each import, and with our plugin every run of pytest does."""
+    """Import a name at its first use, so that cold starts and every pytest run stay fast."""
     if name in __all__:
         value: object = getattr(import_module(_MODULES.get(name, "pynamodb_tracker.exceptions")), name)
         globals()[name] = value
@@ -156,5 +156,5 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    """Return the names that are there, and those that are still to be imported."""
+    """Return all names, imported or not."""
     return sorted({*globals(), *__all__})

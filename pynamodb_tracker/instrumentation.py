@@ -1,8 +1,4 @@
-"""Hooks: your own code, or a monitoring library, that is called when tasks are created, run and refused.
-
-You register a hook for the whole process. Importing a package never does that. Without hooks, a run costs one look at
-an empty tuple.
-"""
+"""Hooks: your own code, or a monitoring library's, that is called when tasks are created, run and refused."""
 
 from __future__ import annotations
 
@@ -20,7 +16,7 @@ log = logging.getLogger("pynamodb_tracker")
 
 
 class RunDetails:
-    """A run, as hooks see it. `outcome`, `duration` and `error` are set when it has ended."""
+    """A run, as hooks see it. `outcome`, `duration` and `error` are set at its end."""
 
     __slots__ = (
         "__weakref__",  # hooks may remember runs that have not ended
@@ -45,21 +41,21 @@ class RunDetails:
         """The step's name."""
         self.task_id = task_id
         self.start_time = start_time
-        """When the task was claimed, before the request was sent."""
+        """When the claim was sent."""
         self.task: Any = None
-        """The row, which the block may change, or None if the claim was refused."""
+        """The row, which the block may change. Like `attempt` and `fence`, it is None after a refused claim."""
         self.attempt: int | None = None
-        """The number of this attempt, from 1, or None if the claim was refused."""
+        """The attempt's number, from 1."""
         self.fence: int | None = None
-        """The number of this claim, from 1, or None if the claim was refused."""
+        """The claim's number, from 1."""
         self.took_over = False
         """Whether the previous run never ended, because its worker died or lost the lock."""
         self.outcome: Literal["succeeded", "failed", "ignored", "released", "refused"] | None = None
-        """The recorded outcome. "refused" means that the task did not start, or its outcome could not be recorded."""
+        """The recorded result. "refused" means that the task did not start, or its outcome could not be recorded."""
         self.skipped_occurrence = False
-        """Whether a repeating task has no attempts left for this occurrence, and waits for the next one."""
+        """Whether a repeating task has used up its attempts for this occurrence, and waits for the next one."""
         self.postponed = False
-        """Whether the attempt failed with RetryLater(..., use_attempt=False), so it does not count."""
+        """Whether the attempt does not count, after RetryLater(..., use_attempt=False)."""
         self.error: BaseException | None = None
         """The refusal, the block's exception, or the error that prevented recording the outcome."""
         self.duration = timedelta(0)
@@ -67,7 +63,7 @@ class RunDetails:
 
     @property
     def log_fields(self) -> dict[str, object]:
-        """Return the `extra` for all log records about this run."""
+        """The `extra` for log records about this run."""
         return log_fields(self.use_case_id, self.step, self.task_id, self.attempt, self.fence)
 
     def __repr__(self) -> str:
@@ -75,10 +71,10 @@ class RunDetails:
 
 
 class Hook:
-    """Called when tasks are created, run and refused. Override the methods that you need, and register an instance.
+    """Called when tasks are created, run and refused. Override methods, and register an instance with `add_hook`.
 
-    Methods must be quick, because they run in the worker's thread, and several threads may call them at the same time.
-    If a method raises an Exception, it is logged, and the task is not affected.
+    Methods must be quick and thread-safe, because they run in the workers' threads. If a method raises an Exception, it
+    is logged, and the task is not affected.
 
     Examples:
         >>> class Printer(Hook):
@@ -89,29 +85,28 @@ class Hook:
     def on_create(self, use_case_id: str, task_id: str) -> Mapping[str, str] | None:
         """Return entries for a new task's `trace`, or None.
 
-        None of them is stored if `create` already got one by the same name, or if they exceed the trace's 512 bytes.
-        The latter is logged.
+        They are dropped if `create` got one of the same names, or with a log record if they exceed the trace's 512
+        bytes.
         """
 
     def on_start(self, run: RunDetails) -> AbstractContextManager[object] | None:
         """Return a context manager to enter around the block, or None.
 
-        It is entered before the block and left after the outcome is recorded. It runs in the block's context, so it may
-        set context variables. It cannot suppress an exception.
+        It is left after the outcome is recorded. It runs in the block's context, so it may set context variables. It
+        cannot suppress an exception.
         """
 
     def on_end(self, run: RunDetails) -> None:
-        """Handle a run that has ended. It is called once per start, before leaving the context manager from `on_start`.
+        """Handle a run's end, once per start, before the context manager from `on_start` is left.
 
-        If a worker releases the task while the block is still running, this is called in a thread other than the
-        block's, perhaps after the block has ended.
+        If a worker releases the task while the block is still running, this runs in another thread than the block.
         """
 
     def on_refuse(self, run: RunDetails) -> None:
         """Handle a task that was not started. `run.error` says why."""
 
     def on_lock_lost(self, run: RunDetails, error: Exception) -> None:
-        """Handle a lost lock, which a heartbeat or a write has discovered. It is called once per run."""
+        """Handle a lost lock, once per run, as soon as a heartbeat or a write notices it."""
 
 
 _METHODS = ("on_create", "on_start", "on_end", "on_refuse", "on_lock_lost")
@@ -121,11 +116,11 @@ _NOT_PLAIN = CO_COROUTINE | CO_GENERATOR | CO_ASYNC_GENERATOR
 _guard = threading.Lock()
 
 hooks: tuple[Hook, ...] = ()
-"""The registered hooks. The tuple is replaced and never changed, so each run keeps the hooks that it began with."""
+"""The registered hooks. Each change replaces the tuple, so a run keeps its hooks to the end."""
 
 
 def add_hook(hook: Hook) -> Callable[[], None]:
-    """Call the hook from now on, for all tasks in this process. Runs that have already begun are not affected.
+    """Call the hook for all runs in this process that begin from now on.
 
     Returns:
         A function that removes the hook.
@@ -144,8 +139,8 @@ def add_hook(hook: Hook) -> Callable[[], None]:
     for name in _METHODS:
         if getattr(getattr(getattr(hook, name), "__code__", None), "co_flags", 0) & _NOT_PLAIN:
             raise TypeError(
-                f"{name} of {hook!r} is an async or generator function, which would not run: write a plain "
-                "function, and add @contextmanager to an on_start that yields"
+                f"{name} of {hook!r} must be a plain function, not async or a generator: add @contextmanager to an "
+                "on_start that yields"
             )
     with _guard:
         if any(each is hook for each in hooks):
@@ -167,7 +162,7 @@ def log_fields(
     attempt: int | None = None,
     fence: int | None = None,
 ) -> dict[str, object]:
-    """Return the `extra` for log records. All records have these fields, and None stands for an unknown value."""
+    """Return the `extra` for log records, which all have these fields. None means unknown."""
     return {"use_case_id": use_case_id, "step": step, "task_id": task_id, "attempt": attempt, "fence": fence}
 
 
@@ -180,9 +175,9 @@ def notify(hook: Hook, method: str, run: RunDetails, *args: object) -> None:
 
 
 def trace_of(use_case_id: str, task_id: str, given: Collection[str]) -> dict[str, str]:
-    """Return the hooks' entries for a new task's trace. `given` contains the names that `create` already got.
+    """Return the hooks' entries for a new task's trace, except of hooks with a name that `create` was given.
 
-    A hook's entries belong together, like a traceparent and its tracestate. If one is given, all of them are dropped.
+    A hook's entries belong together, like a traceparent and its tracestate.
     """
     entries: dict[str, str] = {}
     for hook in hooks:
@@ -198,11 +193,7 @@ def trace_of(use_case_id: str, task_id: str, given: Collection[str]) -> dict[str
 
 
 def _checked_entries(given: object) -> dict[str, str]:
-    """Return the entries from an `on_create` as a dictionary, or raise a TypeError if they are not text."""
-    if given is None:
-        return {}
-    if isinstance(given, Mapping):
-        entries = dict(given)
-        if all(isinstance(text, str) for entry in entries.items() for text in entry):
-            return entries
-    raise TypeError(f"on_create has to return a mapping of text to text, or None, not {type(given).__name__}")
+    entries = {} if given is None else given
+    if isinstance(entries, Mapping) and all(isinstance(text, str) for entry in entries.items() for text in entry):
+        return dict(entries)
+    raise TypeError(f"on_create must return a mapping of text to text, or None, not {type(given).__name__}")

@@ -1,4 +1,4 @@
-"""The fixtures of the installed package: `local_table`, `local_server` and `stopped_clock`."""
+"""The pytest fixtures `local_table`, `local_server` and `stopped_clock`."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 
 def pytest_collection_finish() -> None:
-    """Close tables that modules have opened with `open_local_table`, so that tests begin with empty ones."""
+    """Close the tables from `open_local_table` in modules, so that tests begin with empty ones."""
     if tables := sys.modules.get("pynamodb_tracker.testing.tables"):
         tables.close_local_tables()
 
 
 @pytest.fixture
 def local_table() -> Iterator[LocalTable]:
-    """Call it with a table or a use case to have its table in memory, on moto, until the test ends."""
-    from pynamodb_tracker import testing  # noqa: PLC0415 - only tests that ask for it pay the import
+    """Keep a table in memory until the test ends. Call it with the table or a use case."""
+    from pynamodb_tracker import testing  # noqa: PLC0415 - only tests that use it import it
 
     with ExitStack() as stack:
 
@@ -39,8 +39,8 @@ def local_table() -> Iterator[LocalTable]:
 
 @pytest.fixture
 def local_server() -> Iterator[LocalServer]:
-    """Call it with a table or a use case to have its table on a server for all processes, until the test ends."""
-    from pynamodb_tracker import testing  # noqa: PLC0415 - only tests that ask for it pay the import
+    """Run a local server for a table until the test ends. Call it with the table or a use case."""
+    from pynamodb_tracker import testing  # noqa: PLC0415 - only tests that use it import it
 
     with ExitStack() as stack:
 
@@ -55,7 +55,7 @@ def local_server() -> Iterator[LocalServer]:
 @pytest.fixture
 def stopped_clock() -> Iterator[StoppedClock]:
     """Stop the library's clock until the test ends. Move it with `stopped_clock.advance(timedelta(...))`."""
-    from pynamodb_tracker import testing  # noqa: PLC0415 - only tests that ask for it pay the import
+    from pynamodb_tracker import testing  # noqa: PLC0415 - only tests that use it import it
 
     with testing.stopped_clock() as clock:
         yield clock

@@ -57,24 +57,13 @@ class Status(StrEnum):
 class Codes:
     """A step's codes: its number and the three that follow. `succeeded` is the next step's number, or the end."""
 
-    def __init__(
-        self,
-        use_case_id: str,
-        step: str,
-        pending: int,
-        succeeded: int,
-        *,
-        branch: bool = False,
-        skips_branches: bool = False,
-    ) -> None:
+    def __init__(self, use_case_id: str, step: str, pending: int, succeeded: int, *, branch: bool = False) -> None:
         self.use_case_id = use_case_id
         self.step = step
         self.pending = pending
         self.succeeded = succeeded
         self.done_from = pending + SPACING
         """The lowest code that proves this step is done. Another program may declare a step with it."""
-        self.skips_branches = skips_branches
-        """Whether branch steps lie between this step and the next one in order, or the end."""
         self.branch = branch
         """Whether a task gets to this step only if a run chooses it."""
         self.in_progress, self.failed, self.ignored = pending + 1, pending + 2, pending + 3

@@ -1,7 +1,7 @@
 """Tracks this scheduler's jobs from the claim until their next run times are stored.
 
-A scheduler's loop submits a job first, and updates or removes it afterwards. An error from these calls would end the
-loop. That is why a failed write is kept, and retried before the next look for jobs. Until then, the job does not run.
+APScheduler's loop submits a job before it updates or removes it, and an error from those calls would end the loop. So a
+failed write is kept, and retried before the next look for jobs. Until then, the job does not run.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pynamodb_tracker.dynamodb.retries import ending_by
 
 
 class Firings:
-    """Jobs that run here, or whose next run time is not stored yet. The loop waits for a write up to `patience`."""
+    """Jobs that run here or have an unstored next run time. A write takes at most `patience`."""
 
     def __init__(self, table: JobTable, codec: JobCodec, patience: timedelta) -> None:
         self.logger = logging.getLogger("apscheduler.jobstores")
@@ -29,11 +29,11 @@ class Firings:
         self._patience = patience
         self._jobs: dict[str, StoredJob] = {}
         self.owed: dict[str, tuple[DueItem, datetime | None]] = {}
-        """Failed writes by job id: the claim and the next run time. None removes the job after its last run."""
+        """Failed writes by job id: the claim, and the next run time or None to remove the job."""
         self._thread: int | None = None
 
     def begin_look(self) -> None:
-        """Forget the jobs from the last look, and retry the failed writes. Raise if the table cannot be reached."""
+        """Forget the last look's jobs, and retry failed writes. Raise if the table is unreachable."""
         self._thread = threading.get_ident()
         self._jobs.clear()
         for job_id, (claim, next_run_time) in list(self.owed.items()):
@@ -42,21 +42,21 @@ class Firings:
             except Exception as error:
                 if isinstance(error, PynamoDBException) and is_temporary(error):
                     raise
-                self.logger.exception("Job %r does not run here, because its next run time is still not stored", job_id)
+                self.logger.exception("Job %r does not run here until its next run time is stored", job_id)
             else:
                 del self.owed[job_id]
                 self._warn_if_late(claim)
 
     def begin(self, job: StoredJob) -> None:
-        """Remember a job that is passed to the loop."""
+        """Remember a job that the loop gets."""
         self._jobs[job.id] = job
 
     def current(self, job_id: str) -> StoredJob | None:
-        """Return the job that the loop runs, if the loop itself is asking."""
+        """Return the job if the loop, which runs it, is asking."""
         return self._jobs.get(job_id) if self._thread == threading.get_ident() else None
 
     def end(self, job: StoredJob, claim: DueItem, next_run_time: datetime | None) -> None:
-        """Store the job's next run time, or remove it. Keep changes by others. Never raise an Exception."""
+        """Store the job's next run time, or remove the job. Keep others' changes. Never raise an Exception."""
         self._jobs.pop(job.id, None)
         try:
             until = clock.now() + self._patience
@@ -67,8 +67,8 @@ class Firings:
         except Exception:
             self.owed[job.id] = (claim, next_run_time)
             self.logger.exception(
-                "Job %r was submitted, but its next run time is not stored yet. This is retried before the next look "
-                "for jobs. Another scheduler runs it for the same time again after %s",
+                "Job %r was submitted, but its next run time could not be stored. This is retried before the next look "
+                "for jobs. After %s, another scheduler runs the job for the same time again",
                 job.id,
                 claim.expire_time,
             )
@@ -76,7 +76,7 @@ class Firings:
     def _warn_if_late(self, claim: DueItem) -> None:
         if clock.now() > claim.expire_time:
             self.logger.warning(
-                "Job %r was submitted for %s, but its next run time was stored only after its claim had expired at %s: "
+                "Job %r was submitted for %s, but its claim expired at %s, before its next run time was stored: "
                 "another scheduler may have run it for the same time",
                 claim.job_id,
                 time_of(claim.time),
@@ -84,7 +84,6 @@ class Firings:
             )
 
     def _move(self, job: StoredJob, until: datetime) -> bool:
-        """Store the job with its next run time. Return False if somebody has changed it."""
         item = self._codec.dump(job)
         if not self._table.replace(job.item, item, until):
             return False
@@ -92,7 +91,7 @@ class Firings:
         return True
 
     def _settle(self, claim: DueItem, next_run_time: datetime | None) -> None:
-        """Store a run's end in the current job, unless somebody has changed the job's time."""
+        """Store a run's end in the current job, unless somebody else changed its time."""
         until = clock.now() + self._patience
         for _ in tries(until):
             with ending_by(until):
@@ -110,16 +109,16 @@ class Firings:
         raise RuntimeError(f"job {claim.job_id!r} kept being changed in the meantime")
 
     def give_back(self) -> None:
-        """Retry the failed writes, store the next times of submitted jobs, and give back the other claims."""
+        """Retry failed writes, store submitted jobs' next times, and give back the other claims."""
         left = list(self._jobs.values())
         try:
             self.begin_look()
             for job in left:
                 if job.claim is None:
                     continue
-                if job.run_times:  # submitted, but during a shutdown, APScheduler does not remove jobs
+                if job.run_times:  # submitted, but APScheduler does not remove jobs during a shutdown
                     self.end(job, job.claim, job.trigger.get_next_fire_time(job.run_times[-1], clock.now()))
                 else:
                     self._table.give_back(job.claim)
         except Exception:
-            self.logger.warning("Claims could not be given back, so they will expire", exc_info=True)
+            self.logger.warning("Claims could not be given back, and will expire", exc_info=True)

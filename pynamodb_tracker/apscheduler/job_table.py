@@ -1,20 +1,19 @@
-"""Stores jobs: one item per job, one per due time, and claims on the latter.
+"""Stores jobs: one item per job, one per due time, and claims on due times.
 
 | hash key `task_id` | range key `use_case_id`                 | attributes                        |
 |--------------------|-----------------------------------------|-----------------------------------|
 | apscheduler#STORE  | #aps#job#JOB_ID                         | `state`, `next`, `write`, `piece` |
 | apscheduler#STORE  | #aps#due#MICROSECONDS#JOB_ID, 18 digits | `owner`, `until`, `piece`         |
 
-The job item is decisive. A due item exists while the job has a `next` time. Each write puts a new token into `write`,
-and only replaces a job that nobody has written since. `piece` hides the items from `scan`, `query` and `count` of
-tasks, and without a `status_key` they are in no index. A task's range key cannot begin with "#", because use cases have
-names.
+The job item is decisive. Its due item exists while it has a `next` time. Each write puts a new token into `write`, and
+only replaces the version that it knows. `piece` hides the items from task queries, and without a `status_key` they are
+not in the index. A task's range key never begins with "#".
 
-A job is run by the scheduler that has claimed its due item:
+A scheduler claims a job's due item to run the job:
 
 A  claims for lock_for |-- submits the job -- moves its due item to the next time --|
-B                      |-- finds the claim, and treats the job as due when it ends --|
-B, if A has died       |-- waits until the claim and clock_margin are over -- claims it, and runs that time --|
+B                      |-- finds the claim, and looks again when it ends --|
+B, if A died           |-- waits until the claim and clock_margin are over -- claims it, and runs that time --|
 """
 
 from __future__ import annotations
@@ -44,19 +43,16 @@ JOB, DUE = "#aps#job#", "#aps#due#"
 STATE, NEXT, WRITE, OWNER, UNTIL = "state", "next", "write", "owner", "until"
 
 _LONGEST_JOB_ID = 990
-"""In bytes. A range key has up to 1024: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html"""
+"""In bytes, out of a range key's 1024: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html"""
 
 MOST_REMOVED = 50
-"""Jobs per transaction. Each has up to two items, and a transaction up to 100.
-https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html"""
+"""In a transaction, which has up to 100 items."""
 
 TRIES = 8
-"""How often to try changing a job that others change, too."""
 
 _PAGE = 25
-"""Due items per response when looking for the next due time. This is usually enough, and costs one read unit."""
 _PAGE_UNTIL = 100
-"""Due items per response when looking for due jobs."""
+"""Due items per response, for the next due time, and for due jobs."""
 
 _DIGITS = 18
 _EPOCH = datetime(1, 1, 1, tzinfo=UTC)
@@ -64,18 +60,17 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 def micros(time: datetime) -> int:
-    """Return a time as whole microseconds since the year 1, which represent every datetime exactly."""
+    """Return a time as exact microseconds since the year 1."""
     return (time.astimezone(UTC) - _EPOCH) // _MICROSECOND
 
 
 def time_of(stored: int) -> datetime:
-    """Return the UTC time for a number of microseconds."""
+    """Return the UTC time at some microseconds."""
     return _EPOCH + stored * _MICROSECOND
 
 
 _LATEST = micros(datetime.max.replace(tzinfo=UTC))
 _LATEST_CLAIM = micros(datetime(9999, 1, 1, tzinfo=UTC))
-"""The latest end of a claim, so that there is always a time after it."""
 
 
 def _check_job_id(job_id: str) -> str:
@@ -85,13 +80,12 @@ def _check_job_id(job_id: str) -> str:
 
 
 def _due_key(time: int, job_id: str = "") -> str:
-    """Return a due item's range key. Without a job, it sorts before all due items with that time."""
     return f"{DUE}{time:0{_DIGITS}}{'#' if job_id else ''}{job_id}"
 
 
 @dataclass(frozen=True, slots=True)
 class JobItem:
-    """A job as it is stored."""
+    """A stored job."""
 
     job_id: str
     state: bytes
@@ -106,7 +100,7 @@ class JobItem:
 
     @classmethod
     def load(cls, item: Item) -> Self:
-        """Return the job from its item. Damaged attributes become empty, so the job will fail to load."""
+        """Return the job from its item. If attributes are damaged, loading the job fails later."""
         return cls(
             job_id=item["use_case_id"]["S"].removeprefix(JOB),
             state=bytes(item.get(STATE, {}).get("B", b"")),
@@ -122,17 +116,17 @@ class JobItem:
 
 @dataclass(frozen=True, slots=True)
 class DueItem:
-    """A due time of a job, and who has claimed it."""
+    """A job's due time, and who claimed it."""
 
     job_id: str
     time: int
     owner: str | None = None
     until: int = 0
-    """When the claim expires by its owner's clock, which was read before sending the claim."""
+    """The end of the claim by its owner's clock, in microseconds."""
 
     @classmethod
     def load(cls, item: Item) -> Self | None:
-        """Return the due time from its item, or None if this package did not write it."""
+        """Return the due time from its item, or None for somebody else's item."""
         key = item["use_case_id"]["S"].removeprefix(DUE)
         time = _parse_micros(key[:_DIGITS])
         if time is None:
@@ -146,7 +140,7 @@ class DueItem:
 
     @property
     def expire_time(self) -> datetime:
-        """When another scheduler may take over the job, by the owner's clock."""
+        """The end of the claim as a time."""
         return time_of(self.until)
 
 
@@ -155,7 +149,7 @@ def _parse_micros(text: str, most: int = _LATEST) -> int | None:
 
 
 def tries(until: datetime | None = None) -> Iterator[None]:
-    """Yield once per try of a change that may collide with others, with pauses from the second retry on."""
+    """Yield per try of a change that may collide, with pauses from the second retry on."""
     yield
     for retry in range(TRIES - 1):
         if retry and not slept_before_retry(retry, until):
@@ -164,10 +158,9 @@ def tries(until: datetime | None = None) -> Iterator[None]:
 
 
 class JobTable:
-    """One store's items. All reads are strongly consistent, and temporary failures are retried.
+    """One store's items. Reads are strongly consistent, and temporary failures are retried.
 
-    It needs these permissions on the table: BatchGetItem, ConditionCheckItem, DeleteItem, GetItem, PutItem, Query and
-    UpdateItem.
+    Permissions: BatchGetItem, ConditionCheckItem, DeleteItem, GetItem, PutItem, Query and UpdateItem.
     """
 
     def __init__(self, model: type[TaskRow], store: str) -> None:
@@ -179,7 +172,7 @@ class JobTable:
         return self._model.tracker.connection()
 
     def job(self, job_id: str) -> JobItem | None:
-        """Return a job, or None. An id that is too long for a key belongs to another store."""
+        """Return a job, or None. An id that is too long belongs to another job store."""
         try:
             _check_job_id(job_id)
         except ValueError:
@@ -189,18 +182,18 @@ class JobTable:
         return None if item is None else JobItem.load(item)
 
     def jobs(self, job_ids: Iterable[str]) -> dict[str, JobItem]:
-        """Return the existing jobs by id."""
+        """Return existing jobs by id."""
         keys = [self._job_key(job_id) for job_id in dict.fromkeys(job_ids)]  # DynamoDB refuses duplicate keys
         found = map(JobItem.load, get_items(self._connection, keys))
         return {job.job_id: job for job in found}
 
     def every_job(self, *, whole: bool = True) -> Iterator[JobItem]:
-        """Yield all jobs ordered by id, without their state unless `whole`."""
+        """Yield all jobs by id, without their state unless `whole`."""
         attributes = None if whole else ["use_case_id", NEXT, WRITE]
         return map(JobItem.load, self._query(TaskRow.use_case_id.startswith(JOB), attributes_to_get=attributes))
 
     def due_items(self, until: int | None = None) -> Iterator[DueItem]:
-        """Yield due items in order, up to a time if given."""
+        """Yield due items in order, perhaps only up to a time."""
         if until is None:
             found = self._query(TaskRow.use_case_id.startswith(DUE), limit=_PAGE)
         else:
@@ -208,18 +201,18 @@ class JobTable:
         return filter(None, map(DueItem.load, found))
 
     def add(self, job: JobItem) -> bool:
-        """Put a job and its due item. Return False if the id exists."""
+        """Store a new job with its due item. Return False if the id exists."""
         return self._write([self._put(self._job_key(job.job_id), job.dump(), IF_ABSENT), *self._due_puts(job)])
 
     def replace(self, before: JobItem, after: JobItem, until: datetime | None = None) -> bool:
-        """Replace a job and move its due item, with retries until `until`. Return False if somebody has changed it."""
+        """Replace a job and move its due item. Return False if somebody else changed it. Retry until `until`."""
         writes = [self._put(self._job_key(after.job_id), after.dump(), _unchanged_condition(before))]
         if before.next != after.next:
             writes += [*self._due_deletes(before), *self._due_puts(after)]
         return self._write(writes, until)
 
     def remove(self, jobs: Sequence[JobItem], until: datetime | None = None) -> bool:
-        """Delete up to 50 jobs and their due items. Return False if somebody has changed one of them."""
+        """Delete up to 50 jobs and their due items. Return False if somebody else changed one."""
         deletes = [self._delete(self._job_key(job.job_id), _unchanged_condition(job)) for job in jobs]
         return self._write([*deletes, *(delete for job in jobs for delete in self._due_deletes(job))], until)
 
@@ -234,7 +227,7 @@ class JobTable:
         self._write([{"ConditionCheck": check}, self._delete(self._key(_due_key(due.time, due.job_id)))])
 
     def claim(self, due: DueItem, owner: str, until: int, *, expired_before: int) -> bool:
-        """Claim a due item that is free, expired, or this owner's. Return False if somebody else was first."""
+        """Claim a due item that is free, expired, or this owner's. Return False otherwise."""
         return self._update(
             due,
             "SET #owner = :owner, #until = :until",
@@ -244,7 +237,7 @@ class JobTable:
         )
 
     def give_back(self, claim: DueItem) -> None:
-        """Remove this claim, unless it was replaced."""
+        """Remove this claim unless it was replaced."""
         values: Item = {":owner": {"S": claim.owner}, ":until": {"N": str(claim.until)}}
         self._update(claim, "REMOVE #owner, #until", "#owner = :owner AND #until = :until", values)
 
@@ -254,7 +247,7 @@ class JobTable:
         return (item for page in found for item in page["Items"])
 
     def _write(self, writes: list[dict[str, Any]], until: datetime | None = None) -> bool:
-        """Apply all writes or none. Return whether their conditions held."""
+        """Apply all writes, or none and return False."""
         if len(writes) == 1:
             ((kind, write),) = writes[0].items()
             try:
@@ -306,9 +299,8 @@ class JobTable:
 
 
 def _unchanged_condition(job: JobItem) -> dict[str, Any]:
-    """Return the condition that nobody has written the job since. Each write has its own token."""
     condition: dict[str, Any] = {"ExpressionAttributeNames": {"#write": WRITE}}
-    if not job.write:  # another program has put the item
+    if not job.write:  # another program wrote the item
         return {**condition, "ConditionExpression": "attribute_exists(task_id) AND attribute_not_exists(#write)"}
     values = {":write": {"S": job.write}}
     return {**condition, "ConditionExpression": "#write = :write", "ExpressionAttributeValues": values}
@@ -325,15 +317,15 @@ class Claims:
         self._owner = ""
 
     def is_free(self, due: DueItem, now: datetime) -> bool:
-        """Return whether this process may claim a due item. Its own claims count as free."""
+        """Return whether this process may claim a due item, perhaps again."""
         return due.owner in {None, self.owner} or self.free_from(due) <= now
 
     def free_from(self, due: DueItem) -> datetime:
-        """Return when another scheduler's claim has certainly expired, given that clocks differ by `clock_margin`."""
+        """Return when another scheduler's claim has certainly expired, if clocks differ by `clock_margin`."""
         return time_of(due.until + 1) + self._margin
 
     def claim(self, due: DueItem) -> DueItem | None:
-        """Return the due item with this process's claim, or None if another scheduler was first."""
+        """Claim a due item and return it with the claim, or None if another scheduler was first."""
         now = clock.now()
         mine = replace(due, owner=self.owner, until=micros(now + self._lock_for))
         is_claimed = self._table.claim(due, self.owner, mine.until, expired_before=micros(now - self._margin))
@@ -341,7 +333,7 @@ class Claims:
 
     @property
     def owner(self) -> str:
-        """The name of this process in claims. It changes after a fork, even if the store was made before."""
+        """This process's name in claims, which changes after a fork."""
         if self._process != os.getpid():
             self._process, self._owner = os.getpid(), f"{this_worker()}:{secrets.token_hex(8)}"
         return self._owner

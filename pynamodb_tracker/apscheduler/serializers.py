@@ -12,39 +12,39 @@ from typing import Any, NamedTuple, Protocol
 from apscheduler.util import ref_to_obj
 
 from pynamodb_tracker import strict_json
-from pynamodb_tracker.apscheduler.triggers import stored_time, stored_trigger, time_of, trigger_of
+from pynamodb_tracker.apscheduler.triggers import decode_time, decode_trigger, encode_time, encode_trigger
 
 _MAC = 32
 
 _SHORTEST_KEY = 32
-"""In bytes. A key shorter than the hash weakens it (https://datatracker.ietf.org/doc/html/rfc2104#section-3)."""
+"""In bytes: https://datatracker.ietf.org/doc/html/rfc2104#section-3"""
 
 _PLAIN = (str, bool, int, float, type(None))
 
 
 class JobKey(NamedTuple):
-    """Identifies the job to which the bytes belong, within the table."""
+    """Identifies a serialized job within the table."""
 
     store: str
     job_id: str
 
 
 class Serializer(Protocol):
-    """Converts the state from `Job.__getstate__` to bytes and back."""
+    """Converts states from `Job.__getstate__` to bytes and back."""
 
     def dumps(self, state: dict[str, Any], key: JobKey) -> bytes:
-        """Return the state as bytes. Raise a TypeError or a ValueError if it could not be read back."""
+        """Return the state as bytes. Raise TypeError or ValueError if it could not be read back."""
         ...
 
     def loads(self, stored: bytes, key: JobKey) -> dict[str, Any]:
-        """Return the state. An exception marks the job as unloadable in this process. It stays in the table."""
+        """Return the state. After an exception, this process skips the job, which stays in the table."""
         ...
 
 
 class PickleSerializer:
-    """Pickles jobs with any arguments, as APScheduler itself does.
+    """Pickles jobs with any arguments, like APScheduler itself.
 
-    Anyone who may write to the table can run code in all schedulers: https://docs.python.org/3/library/pickle.html
+    Anyone who can write to the table can run code in all schedulers: https://docs.python.org/3/library/pickle.html
 
     Examples:
         >>> serializer = PickleSerializer()
@@ -61,15 +61,15 @@ class PickleSerializer:
 
 
 class Signed:
-    """Adds signatures to another serializer. `Signed(PickleSerializer(), key)` loads only jobs that it has signed.
+    """Signs another serializer's jobs, and loads only signed ones.
 
-    A signature covers the store, the job id and the bytes, and is checked before deserializing. It neither encrypts nor
-    detects that somebody has restored an older version of the same job.
+    A signature covers the store, the job id and the bytes, and is checked before deserializing. It neither encrypts the
+    job nor detects that somebody restored an older version of it.
 
     Args:
         serializer: Converts the jobs.
-        key: Signs the jobs, and verifies them. At least 32 random bytes.
-        older_keys: Only verify. To replace a key, put the new one first, and drop the old one once every job has been
+        key: Signs and verifies jobs. At least 32 random bytes.
+        older_keys: Only verify jobs. To replace a key, put the new one first, and drop the old one once every job was
             written again.
 
     Examples:
@@ -85,12 +85,12 @@ class Signed:
         self._serializer, self._keys = serializer, keys
 
     def dumps(self, state: dict[str, Any], key: JobKey) -> bytes:
-        """Return the first key's signature, followed by the job."""
+        """Return the first key's signature and the job."""
         content = self._serializer.dumps(state, key)
         return _compute_mac(self._keys[0], key, content) + content
 
     def loads(self, stored: bytes, key: JobKey) -> dict[str, Any]:
-        """Verify the signature, then load the job. Raise a ValueError if none of the keys has signed it."""
+        """Verify the signature, then load the job. Raise ValueError if no key signed it."""
         mac, content = stored[:_MAC], stored[_MAC:]
         if not any(hmac.compare_digest(mac, _compute_mac(each, key, content)) for each in self._keys):
             raise ValueError(
@@ -107,13 +107,13 @@ def _compute_mac(secret: bytes, key: JobKey, content: bytes) -> bytes:
 
 
 class JSONSerializer:
-    """Stores jobs as JSON, with APScheduler's triggers, and only calls functions from the modules in `allow`.
+    """Stores jobs as JSON, and only calls functions from the modules in `allow`.
 
-    JSON alone would not protect you: a job names its function as text, and `os:system` is one, too. `"shop.jobs"`
-    allows functions that are defined in this module or in modules below it, but not functions that it imports.
+    JSON alone would not protect you, because a job can name any function, such as `os:system`. `"shop.jobs"` allows
+    functions that this module or a module below it defines, but not the ones that it imports.
 
-    Arguments may be text, numbers, booleans, None, and lists and dicts of these. Others raise a TypeError when the job
-    is added. Time zones need a name for `zoneinfo.ZoneInfo`.
+    Triggers must be APScheduler's own. Arguments may be text, numbers, booleans, None, and lists and dicts of these.
+    Others raise TypeError when the job is added. Time zones need a name for `zoneinfo.ZoneInfo`.
 
     Examples:
         >>> serializer = JSONSerializer(allow=["shop.jobs"])
@@ -126,7 +126,7 @@ class JSONSerializer:
         self._allow: tuple[str, ...] = modules
 
     def dumps(self, state: dict[str, Any], key: JobKey) -> bytes:  # noqa: ARG002 - the same for every job
-        """Return the job as JSON. Raise ValueError for its function, TypeError for its trigger or an argument."""
+        """Return the job as JSON. Raise ValueError for the function, TypeError for the trigger or an argument."""
         self._check(state["func"])
         args, kwargs = list(state["args"]), dict(state["kwargs"])
         _check_plain("args", args)
@@ -134,8 +134,8 @@ class JSONSerializer:
         changed = {
             "args": args,
             "kwargs": kwargs,
-            "trigger": stored_trigger(state["trigger"]),
-            "next_run_time": stored_time(state["next_run_time"]),
+            "trigger": encode_trigger(state["trigger"]),
+            "next_run_time": encode_time(state["next_run_time"]),
         }
         text = strict_json.dumps({**state, **changed}, separators=(",", ":"))
         if strict_json.is_too_deep([args, kwargs], text):
@@ -143,17 +143,14 @@ class JSONSerializer:
         return text.encode()
 
     def loads(self, stored: bytes, key: JobKey) -> dict[str, Any]:  # noqa: ARG002 - as above
-        """Return the job. Check its function before and after the import."""
+        """Return the job, unless its function is not allowed."""
         state: dict[str, Any] = json.loads(stored)
         self._check(state["func"])
-        trigger, next_run_time = trigger_of(state["trigger"]), time_of(state["next_run_time"])
+        trigger, next_run_time = decode_trigger(state["trigger"]), decode_time(state["next_run_time"])
         return {**state, "args": tuple(state["args"]), "trigger": trigger, "next_run_time": next_run_time}
 
     def _check(self, reference: str) -> None:
-        """Refuse a function from another module, even if an allowed module imports it.
-
-        Also refuse `__wrapped__` and the like, which would bypass a function's decorators.
-        """
+        """Refuse a function from another module, and names like `__wrapped__`, which bypass decorators."""
         module, _, path = reference.partition(":")
         if self._allows(module) and not any(name.startswith("__") for name in path.split(".")):
             defined_in = getattr(ref_to_obj(reference), "__module__", None)
@@ -167,7 +164,6 @@ class JSONSerializer:
 
 
 def _check_plain(where: str, value: object) -> None:
-    """Raise TypeError unless JSON returns the same value with the same types."""
     if type(value) is list:
         for number, each in enumerate(value):
             _check_plain(f"{where}[{number}]", each)

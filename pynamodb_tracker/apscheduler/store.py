@@ -29,7 +29,7 @@ from pynamodb_tracker.arguments import check_duration, check_key, shown
 from pynamodb_tracker.task.task import Task
 
 _MOST_CLAIMED = 50
-"""Jobs to claim per look. They are so few that the loop gets to each before its claim ends. Others remain due."""
+"""Per look. The loop must get to each job before its claim ends."""
 
 _NEVER = datetime.max.replace(tzinfo=UTC)
 
@@ -38,12 +38,12 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
     """Keeps APScheduler's jobs in the table with your tasks. Several schedulers may share it.
 
     Args:
-        table: A class with that table, or a reference to one, such as "shop.tasks:AppTask".
-        store: The store's name. Stores with different names do not share jobs.
-        serializer: The default is PickleSerializer(), with which anyone who may write to the table can run code in
-            all schedulers.
-        lock_for: How long a scheduler claims a job. If it dies, another one runs the job after that time.
-        look_every: How long it may take until a scheduler finds a job that another process has added.
+        table: The table's class, or a reference to it, such as "shop.tasks:AppTask".
+        store: The store's name. Each store has its own jobs.
+        serializer: By default, PickleSerializer(), with which anyone who can write to the table can run code in all
+            schedulers.
+        lock_for: How long a scheduler claims a job. If it dies, another scheduler runs the job afterwards.
+        look_every: How soon a scheduler finds a job that another process has added.
 
     Raises:
         ValueError, TypeError: The settings cannot work.
@@ -68,16 +68,16 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
         self._look_every = check_duration("look_every", look_every)
         self._margin = model.tracker.margin
         self._table = JobTable(model, store)
-        self._codec = JobCodec(_check_serializer(serializer), store)
+        self._codec = JobCodec(PickleSerializer() if serializer is None else _check_serializer(serializer), store)
         self._claims = Claims(self._table, self._lock_for, self._margin)
         self._firings = Firings(self._table, self._codec, self._lock_for / 6)
         self._unloadable = UnloadableJobs()
         self._stray: set[DueItem] = set()
-        """Due items from the last look that do not match a job. Any that stays is a leftover."""
+        """The last look's due items without a matching job. They are deleted if the next look finds them again."""
         self._is_shut_down = False
 
     def start(self, scheduler: Any, alias: str) -> None:
-        """Serve this scheduler. Log a warning if a takeover would count as a missed run."""
+        """Serve this scheduler. Warn if a takeover would count as a missed run."""
         super().start(scheduler, alias)
         self._codec.bind(scheduler, alias)
         self._firings.logger = self._logger
@@ -85,19 +85,19 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
         grace = getattr(scheduler, "_job_defaults", {}).get("misfire_grace_time")
         if isinstance(grace, int) and grace <= (self._lock_for + self._margin).total_seconds():
             self._logger.warning(
-                "misfire_grace_time is %s s by default, but if a scheduler dies, its run is taken over after %s and "
-                "would count as missed. Set it to None or to more, in job_defaults or per job",
+                "misfire_grace_time is %s s, but if a scheduler dies, its run is taken over after %s, and would count "
+                "as missed. Set it to None or more, in job_defaults or per job",
                 grace,
                 self._lock_for + self._margin,
             )
 
     def shutdown(self) -> None:
-        """Give back claims on jobs that were not submitted, and stop claiming. The executors have already shut down."""
+        """Stop claiming, and give back claims on jobs that were not submitted. The executors have already shut down."""
         self._is_shut_down = True
         self._firings.give_back()
 
     def unloadable(self) -> dict[str, Exception]:
-        """Return the errors of jobs that cannot be loaded or run in this process, by id. Sends no request.
+        """Return the errors of jobs that this process cannot load or run, by job id. Send no request.
 
         Examples:
             >>> assert DynamoDBJobStore(AppTask).unloadable() == {}
@@ -105,12 +105,12 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
         return self._unloadable.errors
 
     def lookup_job(self, job_id: str) -> Job | None:
-        """Return a job, or None. Raise an error if it exists but cannot be loaded here."""
+        """Return a job, or None. Raise the error if it cannot be loaded here."""
         item = self._table.job(job_id)
         return None if item is None else self._codec.load(item)
 
     def get_due_jobs(self, now: datetime) -> list[Job]:
-        """Claim up to 50 due jobs, and return them in the order of their times."""
+        """Claim up to 50 due jobs, and return them by time."""
         if self._is_shut_down or is_exiting():
             return []
         self._firings.begin_look()
@@ -128,9 +128,9 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
         return found
 
     def get_next_run_time(self) -> datetime | None:
-        """Return when to look next: at the next due time, when another claim ends, or after `look_every`."""
+        """Return when to look next: at a due time, when another claim ends, or after `look_every`."""
         now = clock.now()
-        # If a claimed job's next time is not stored yet, look well before the claim expires.
+        # Retry failed writes well before the claims expire.
         pause = min(self._look_every, self._lock_for / 4) if self._firings.owed else self._look_every
         latest = None if self._scheduler is None else now + pause
         try:
@@ -138,28 +138,28 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
         except Exception:
             if latest is None:
                 raise
-            # The loop does not catch errors from this call: any would end it.
+            # The loop does not catch errors from this call, so any would end it.
             self._logger.warning("Cannot read the next run time. Looking again at %s", latest, exc_info=True)
             return latest
         return min((time for time in (first, latest) if time is not None), default=None)
 
     def get_all_jobs(self) -> list[Job]:
-        """Return the jobs that can be loaded here, in the order of their times. Paused jobs come last."""
+        """Return the jobs that can be loaded here, by time. Paused jobs come last."""
         items = list(self._table.every_job())
         self._unloadable.keep({item.job_id for item in items})
         jobs = filter(None, map(self._load_job, items))
         return sorted(jobs, key=lambda job: (job.next_run_time or _NEVER, job.next_run_time is None, job.id))
 
     def add_job(self, job: Job) -> None:
-        """Store a new job. Raise ConflictingIdError if its id exists, ValueError if it cannot be stored."""
+        """Store a new job. Raise ConflictingIdError for an existing id, ValueError for a job that cannot be stored."""
         item = self._codec.dump(job)
         if not self._table.add(item):
             stored = self._table.job(job.id)
-            if stored is None or stored.write != item.write:  # otherwise a repeated request met its own success
+            if stored is None or stored.write != item.write:  # not a repeated request that already succeeded
                 raise ConflictingIdError(job.id)
 
     def update_job(self, job: Job) -> None:
-        """Replace the job with the same id, or raise a JobLookupError. Keep changes that others have stored."""
+        """Replace the job with the same id, or raise JobLookupError. Keep changes that others stored."""
         if isinstance(job, StoredJob) and job.claim is not None:
             self._firings.end(job, job.claim, job.next_run_time)
             job.claim = None  # later changes do not belong to this run
@@ -168,7 +168,7 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
         self._unloadable.forget(job.id)
 
     def remove_job(self, job_id: str) -> None:
-        """Remove a job, or raise a JobLookupError."""
+        """Remove a job, or raise JobLookupError."""
         job = self._firings.current(job_id)
         if job is not None and job.claim is not None:
             self._firings.end(job, job.claim, None)
@@ -180,7 +180,7 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
         """Remove all jobs in this store, up to 50 per request."""
         jobs = self._table.every_job(whole=False)
         while chunk := list(islice(jobs, MOST_REMOVED)):
-            if not self._table.remove(chunk):  # somebody has changed one of them
+            if not self._table.remove(chunk):  # somebody changed one of them
                 for job in chunk:
                     self._remove(job.job_id, is_known=False)
         for due in self._table.due_items():
@@ -191,13 +191,13 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
         return f"<{type(self).__name__} ({self._name})>"
 
     def _find_due(self, until: int) -> list[tuple[DueItem, JobItem]]:
-        """Return the due items that this scheduler may claim with their jobs, including jobs that failed to load."""
+        """Return due items that this scheduler may claim, with their jobs."""
         candidates = self._find_candidates(until)
         jobs = self._table.jobs(due.job_id for due in candidates)
         found, stray = list[tuple[DueItem, JobItem]](), set[DueItem]()
         for due in candidates:
             job = jobs.get(due.job_id)
-            if job is None or job.next != due.time:  # usually, another scheduler has just moved the job
+            if job is None or job.next != due.time:  # usually because another scheduler just moved the job
                 stray.add(due)
             else:
                 found.append((due, job))
@@ -231,18 +231,18 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
         return job
 
     def _load_job(self, item: JobItem, *, runnable: bool = False) -> StoredJob | None:
-        """Return the job, or None if it cannot be loaded. A `runnable` one also needs its executor and next time."""
+        """Return the job, or None if it cannot be loaded, or if `runnable`, cannot run here."""
         try:
             job = self._codec.load(item)
             if runnable and self._scheduler is not None:
-                # The loop would remove a job without an executor.
-                self._scheduler._lookup_executor(job.executor)  # noqa: SLF001 - there is no public way
+                # Without its executor, the loop would remove the job.
+                self._scheduler._lookup_executor(job.executor)  # noqa: SLF001 - APScheduler lacks a public way
             if runnable:
-                # An error from the trigger would end the loop. Its class may have changed since it was pickled.
+                # A pickled trigger may not fit its class any longer, and its error would end the loop.
                 job.trigger.get_next_fire_time(job.next_run_time, clock.now())
         except Exception as error:
             if self._unloadable.record(item, error):
-                self._logger.exception("Job %r cannot run in this process, and stays in the table", item.job_id)
+                self._logger.exception("Job %r cannot run in this process. It stays in the table", item.job_id)
             return None
         if runnable:
             self._unloadable.forget(item.job_id)
@@ -268,12 +268,12 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
             if self._table.replace(before, after):
                 break
             before = self._get_existing(job.id)
-            if before.write == after.write:  # a repeated request met its own success
+            if before.write == after.write:  # this is a repeated request that already succeeded
                 break
             if isinstance(job, StoredJob):
                 job.rebase(self._codec.load(before))
         else:
-            raise RuntimeError(f"job {job.id!r} was not updated, because it was changed {TRIES} times in the meantime")
+            raise RuntimeError(f"job {job.id!r} was not updated: others changed it {TRIES} times in the meantime")
         if isinstance(job, StoredJob):
             job.remember(after)
 
@@ -284,7 +284,7 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
         return item
 
     def _remove(self, job_id: str, *, is_known: bool = True) -> None:
-        """Remove the current job. If it is gone after the first try, that try has removed it."""
+        """Remove the current job. If it is gone after the first try, that try removed it."""
         for _ in tries():
             item = self._table.job(job_id)
             if item is None:
@@ -294,22 +294,21 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
             if self._table.remove([item]):
                 return
             is_known = False
-        raise RuntimeError(f"job {job_id!r} was not removed, because it was changed {TRIES} times in the meantime")
+        raise RuntimeError(f"job {job_id!r} was not removed: others changed it {TRIES} times in the meantime")
 
 
 def _check_table(table: object) -> type[Task]:
     found: object = table if isinstance(table, str) and ":" not in table else maybe_ref(table)
     if not (isinstance(found, type) and issubclass(found, Task) and found.tracker.has_table):
         raise TypeError(
-            f"table must be a class of your table, not {shown(table)}: write AppTask, or a reference to it such as "
+            f"table must be your table's class, not {shown(table)}: write AppTask, or a reference such as "
             "'shop.tasks:AppTask'"
         )
     return found
 
 
-def _check_serializer(given: object) -> Any:
-    if given is None:
-        return PickleSerializer()
-    if isinstance(given, type) or not all(callable(getattr(given, name, None)) for name in ("dumps", "loads")):
-        raise TypeError(f"serializer must have dumps and loads, not {shown(given)}: write PickleSerializer()")
-    return given
+def _check_serializer(serializer: Any) -> Any:
+    is_serializer = all(callable(getattr(serializer, name, None)) for name in ("dumps", "loads"))
+    if isinstance(serializer, type) or not is_serializer:
+        raise TypeError(f"serializer must have dumps and loads, not {shown(serializer)}: write PickleSerializer()")
+    return serializer

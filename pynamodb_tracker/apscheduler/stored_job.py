@@ -1,4 +1,4 @@
-"""Jobs from the store: their local changes, their claims, and jobs that cannot be loaded."""
+"""Jobs from the store, and jobs that cannot be loaded."""
 
 from __future__ import annotations
 
@@ -20,84 +20,78 @@ _FIELDS = (
     *("trigger", "executor", "func", "func_ref", "args", "kwargs", "name"),
     *("misfire_grace_time", "coalesce", "max_instances", "next_run_time"),
 )
-"""The attributes that `Job.modify` may change."""
+"""What `Job.modify` may change."""
 
 _LONGEST_KEY = 2048 + 1024
 
 _REST = timedelta(minutes=10)
-"""How long to wait before retrying a job. A deployment with its code replaces this process anyway."""
 
 _EXITING = (("concurrent.futures.thread", "_shutdown"), ("concurrent.futures.process", "_global_shutdown"))
 
 
 def is_exiting() -> bool:
-    """Return whether the program is exiting, so that its pools no longer accept jobs.
-
-    A scheduler's thread still runs then. It would submit jobs without effect and store their next times.
-    """
+    """Return whether the program is exiting, so that its pools would not run a submitted job."""
     return any(getattr(sys.modules.get(module), flag, False) for module, flag in _EXITING)
 
 
 class StoredJob(Job):  # type: ignore[misc]  # APScheduler is untyped
-    """A job that remembers the item from which it was read."""
+    """A job that remembers its item."""
 
     __slots__ = ("_read", "claim", "item", "run_times")
 
     item: JobItem
-    """The job's item, as far as this process knows."""
     claim: DueItem | None
-    """This process's claim, if it read the job to run it."""
     run_times: list[datetime]
-    """The times for which the loop has submitted the job. Empty before that."""
+    """The times for which the loop submitted the job."""
     _read: dict[str, Any]
 
     @classmethod
     def restore(cls, item: JobItem, state: dict[str, Any]) -> StoredJob:
-        """Return the job. Raise an error if its code is missing, or if the state does not belong to the item."""
+        """Return the job. Raise if its code is missing, or if the state does not belong to the item."""
         job = cls.__new__(cls)
         job.__setstate__(state)
         if job.id != item.job_id:
             raise ValueError(f"the item of job {item.job_id!r} contains the state of {job.id!r}")
         if item.next != (None if job.next_run_time is None else micros(job.next_run_time)):
-            raise ValueError(f"the item of job {item.job_id!r} is due at a different time than its state")
+            raise ValueError(f"the item and the state of job {item.job_id!r} have different next run times")
         job.claim, job.run_times = None, []
         job.remember(item)
         return job
 
     def remember(self, item: JobItem) -> None:
-        """Remember that this item contains the job's current values."""
+        """Remember that this item has the job's current values."""
         self.item = item
         self._read = {name: getattr(self, name) for name in _FIELDS}
 
     def rebase(self, current: StoredJob) -> None:
-        """Adopt values that others have stored, except for locally changed ones."""
+        """Take over values that others stored, except where this process changed them."""
         for name in _FIELDS:
             if getattr(self, name) is self._read[name]:
                 setattr(self, name, getattr(current, name))
         self.item, self._read = current.item, current._read
 
     def _get_run_times(self, now: Any) -> list[Any]:
-        """Return the times to run now. Without any, the loop skips the job, as it must after the claim has expired."""
+        """Return the times to run now, or none after the claim has expired, so that the loop skips the job."""
         if self.claim is not None and is_exiting():
             return []
         if self.claim is not None and clock.now() >= self.claim.expire_time:
             logging.getLogger(f"apscheduler.jobstores.{self._jobstore_alias}").warning(
-                "The claim of job %r expired at %s, before it was submitted. It is claimed again, or runs elsewhere",
+                "The claim of job %r expired at %s, before it was submitted. Some scheduler claims it again",
                 self.id,
                 self.claim.expire_time,
             )
-            self.claim = None  # so that a removal by a coroutine in the loop's thread is not mistaken for the loop's
+            self.claim = None  # or a removal by a coroutine in the loop's thread would look like the loop's
             return []
         self.run_times = super()._get_run_times(now)
         return self.run_times
 
     def __reduce__(self) -> Any:
-        """Pickle as APScheduler's own class, because an executor's processes may not have this one."""
+        """Pickle as APScheduler's class, because an executor's processes may lack this one."""
         return object.__new__, (Job,), self.__getstate__()
 
 
 class JobCodec:
-    """Serializes one store's jobs, and restores them for a scheduler."""
+    """Serializes a store's jobs, and restores them for a scheduler."""
 
     def __init__(self, serializer: Serializer, store: str) -> None:
         self._serializer = serializer
@@ -106,22 +100,22 @@ class JobCodec:
         self._alias: str | None = None
 
     def bind(self, scheduler: Any, alias: str | None) -> None:
-        """Restore jobs for this scheduler, which knows the store by that alias."""
+        """Restore jobs for this scheduler from now on."""
         self._scheduler, self._alias = scheduler, alias
 
     def dump(self, job: Job) -> JobItem:
-        """Return an item for the job's next write. Raise a ValueError if it is too large."""
+        """Return an item for the job's next write. Raise ValueError if it is too large."""
         state = self._serializer.dumps(job.__getstate__(), JobKey(self._store, job.id))
         item = JobItem.new(job.id, state, job.next_run_time)
         if (size := item_size(item.dump()) + _LONGEST_KEY) > MAX_ITEM_BYTES:
             raise ValueError(
-                f"job {job.id!r} takes about {size:,} bytes, but an item holds {MAX_ITEM_BYTES:,}: pass the key of its "
-                "data as an argument instead of the data"
+                f"job {job.id!r} takes about {size:,} of at most {MAX_ITEM_BYTES:,} bytes: as its argument, pass a key "
+                "instead of the data"
             )
         return item
 
     def load(self, item: JobItem) -> StoredJob:
-        """Return the job from its item. Errors from the serializer or the job's code propagate."""
+        """Return the job from its item."""
         state = self._serializer.loads(item.state, JobKey(self._store, item.job_id))
         job = StoredJob.restore(item, state)
         job._scheduler, job._jobstore_alias = self._scheduler, self._alias  # noqa: SLF001 - job stores have to set them
@@ -136,7 +130,7 @@ class _Failure:
 
 
 class UnloadableJobs:
-    """Jobs that this process could not load, and why. Other processes may have their code."""
+    """Jobs that this process could not load. Other processes may have their code."""
 
     def __init__(self) -> None:
         self._failures: dict[str, _Failure] = {}
@@ -147,7 +141,7 @@ class UnloadableJobs:
         return {job_id: failure.error for job_id, failure in list(self._failures.items())}
 
     def record(self, item: JobItem, error: Exception) -> bool:
-        """Record why a job cannot be loaded. Return whether that is new for this version of it."""
+        """Record why a job cannot be loaded. Return True at its first failure since it was written."""
         before = self._failures.get(item.job_id)
         self._failures[item.job_id] = _Failure(item.write, error, clock.now() + _REST)
         return before is None or before.write != item.write
@@ -158,7 +152,7 @@ class UnloadableJobs:
         return failure is not None and clock.now() < failure.until
 
     def is_unchanged(self, item: JobItem) -> bool:
-        """Return whether the job failed to load recently, and nobody has written it since."""
+        """Return whether the job rests, and nobody has written it since its failure."""
         return self.rests(item.job_id) and self._failures[item.job_id].write == item.write
 
     def forget(self, job_id: str) -> None:

@@ -25,24 +25,24 @@ _KINDS: dict[str, type[BaseTrigger]] = {
 }
 
 
-def stored_trigger(trigger: BaseTrigger) -> dict[str, Any]:
-    """Return a trigger as JSON values, or raise a TypeError if it is not one of APScheduler's own."""
+def encode_trigger(trigger: BaseTrigger) -> dict[str, Any]:
+    """Return one of APScheduler's own triggers as JSON values. Raise TypeError for others."""
     kind = next((kind for kind, of in _KINDS.items() if of is type(trigger)), None)
     if kind is None:
         raise TypeError(
-            f"{type(trigger).__name__} is not one of APScheduler's triggers, so JSON cannot express it: use one of "
+            f"{type(trigger).__name__} is not APScheduler's own trigger, so JSON cannot express it: use "
             f"{', '.join(_KINDS)}, or Signed(PickleSerializer(), key)"
         )
     state = dict(trigger.__getstate__())
     if "triggers" in state:
-        state["triggers"] = [stored_trigger(each) for each in trigger.triggers]
+        state["triggers"] = [encode_trigger(each) for each in trigger.triggers]
     if "fields" in state:
         state["fields"] = {field.name: str(field) for field in trigger.fields if not field.is_default}
     return {"kind": kind, **{name: _encode(value) for name, value in state.items()}}
 
 
-def trigger_of(stored: Mapping[str, Any]) -> BaseTrigger:
-    """Return a trigger that fires at the same times as the stored one."""
+def decode_trigger(stored: Mapping[str, Any]) -> BaseTrigger:
+    """Return the trigger from JSON values."""
     kind = _KINDS[stored["kind"]]
     state = {name: _decode(value) for name, value in stored.items() if name != "kind"}
     if "fields" in state:
@@ -50,13 +50,13 @@ def trigger_of(stored: Mapping[str, Any]) -> BaseTrigger:
     trigger: BaseTrigger = object.__new__(kind)
     if "triggers" in state:
         trigger.__setstate__({**state, "triggers": []})
-        trigger.triggers = [trigger_of(each) for each in stored["triggers"]]
+        trigger.triggers = [decode_trigger(each) for each in stored["triggers"]]
     else:
         trigger.__setstate__(state)
     return trigger
 
 
-def stored_time(time: datetime | None) -> dict[str, Any] | None:
+def encode_time(time: datetime | None) -> dict[str, Any] | None:
     """Return a time with its zone's name. None stays None."""
     if time is None:
         return None
@@ -65,7 +65,7 @@ def stored_time(time: datetime | None) -> dict[str, Any] | None:
     return {"time": time.astimezone(UTC).isoformat(), **_encode_zone(time.tzinfo)}
 
 
-def time_of(stored: Mapping[str, Any] | None) -> datetime | None:
+def decode_time(stored: Mapping[str, Any] | None) -> datetime | None:
     """Return the time in its zone."""
     return None if stored is None else datetime.fromisoformat(stored["time"]).astimezone(_decode_zone(stored["zone"]))
 
@@ -73,7 +73,7 @@ def time_of(stored: Mapping[str, Any] | None) -> datetime | None:
 def _encode(value: object) -> object:
     match value:
         case datetime():
-            return stored_time(value)
+            return encode_time(value)
         case date():
             return {"date": value.isoformat()}
         case timedelta():
@@ -87,7 +87,7 @@ def _encode(value: object) -> object:
 def _decode(stored: Any) -> object:
     match stored:
         case {"time": _}:
-            return time_of(stored)
+            return decode_time(stored)
         case {"date": day}:
             return date.fromisoformat(day)
         case {"days": _, "seconds": _, "microseconds": _}:
@@ -99,7 +99,6 @@ def _decode(stored: Any) -> object:
 
 
 def _encode_zone(zone: tzinfo) -> dict[str, str | float]:
-    """Return the zone's name, because its rules may change, or else its fixed offset in seconds."""
     name = getattr(zone, "key", None) or getattr(zone, "zone", None)  # for zoneinfo and pytz
     if name is not None:
         with suppress(ValueError, ZoneInfoNotFoundError):  # tzlocal calls a zone "local" if it comes from a file

@@ -236,7 +236,7 @@ class _Sweep:
         [step] = self.logs
         candidates = step._definition.candidates(threads=1, limit=self.limit, **self.which)
         candidates.goes_on = self._has_time
-        found = (task_id for task_id in candidates if isinstance(task_id, str))  # there is no claim to wait for
+        found = (task_id for task_id in candidates if isinstance(task_id, str))  # without waiting for a claim
         ids, failed = islice(found, self.limit), list[dict[str, Any]]()
         sender = self.invocation.request_id or uuid4().hex  # a FIFO queue drops its repeated messages
         while True:

@@ -1,4 +1,4 @@
-"""The command line, `pynamodb-tracker`: the typer application, and its commands in the order of --help."""
+"""The command line, `pynamodb-tracker`. Its commands are in the order of --help."""
 
 import sys
 from collections.abc import Callable
@@ -56,27 +56,22 @@ _COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
 }
 
 
-_USAGE_ERROR: Any = typer.BadParameter.__base__
-"""The error for wrong arguments, which has no public name in typer."""
-
-_OF_ALL = ("name", "use_case_name")
-"""Parameters of nearly all commands: help shows them last."""
+_USAGE_ERROR: Any = typer.BadParameter.__base__  # typer does not export it
+_SHOWN_LAST = ("name", "use_case_name")
 
 
 class _Command(TyperCommand):
-    """A command with help that shows no Python types."""
+    """A command whose help shows no Python types."""
 
     def get_params(self, ctx: Any) -> Any:
-        found = _without_types(super().get_params(ctx))
-        return sorted(found, key=lambda each: (each.name in _OF_ALL) + 2 * (each.name == "help"))
+        found = _hide_types(super().get_params(ctx))
+        return sorted(found, key=lambda each: (each.name in _SHOWN_LAST) + 2 * (each.name == "help"))
 
     def collect_usage_pieces(self, _ctx: Any) -> list[str]:
         return ["[OPTIONS]", *(usage_of(each) for each in self.params if each.param_type_name == "argument")]
 
 
 class _Group(TyperGroup):
-    """All commands. Wrong arguments are reported on one line, like other errors."""
-
     def main(self, *arguments: Any, **options: Any) -> Any:
         try:
             code = super().main(*arguments, **(options | {"standalone_mode": False}))
@@ -84,7 +79,7 @@ class _Group(TyperGroup):
             if type(error).__name__ == "NoArgsIsHelpError":
                 error.show()
                 sys.exit(error.exit_code)
-            at = "" if error.ctx is None else f"; {error.ctx.command_path} --help explains it"
+            at = "" if error.ctx is None else f". See {error.ctx.command_path} --help"
             warn(f"{error.format_message().rstrip('.')}{at}")
             sys.exit(error.exit_code)
         except typer.Abort:
@@ -93,10 +88,10 @@ class _Group(TyperGroup):
         sys.exit(code)
 
     def get_params(self, ctx: Any) -> Any:
-        return _without_types(super().get_params(ctx))
+        return _hide_types(super().get_params(ctx))
 
 
-def _without_types(parameters: list[Any]) -> list[Any]:
+def _hide_types(parameters: list[Any]) -> list[Any]:
     """Make help print no types for flags and arguments."""
     for each in parameters:
         if each.param_type_name == "argument":
@@ -106,8 +101,8 @@ def _without_types(parameters: list[Any]) -> list[Any]:
     return parameters
 
 
-def _help_of(docstring: str) -> str:
-    """Return a docstring with one line per paragraph, so that the terminal can wrap it."""
+def _format_help(docstring: str) -> str:
+    """Return a docstring with one line per paragraph, which the terminal can wrap."""
     return "\n\n".join(" ".join(each.split()) for each in cleandoc(docstring).split("\n\n"))
 
 
@@ -117,8 +112,8 @@ app = typer.Typer(
     cls=_Group,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 for success; 1 if something failed, was refused or was found; 2 if the command cannot run, "
-    "because of wrong arguments, a missing class or table, or missing credentials; 130 after Ctrl-C.",
+    epilog="Exit codes: 0 means success. 1 means that something failed, was refused or was found. 2 means that the "
+    "command cannot run, for example because a table or credentials are missing. 130 means Ctrl-C.",
 )
 
 
@@ -144,4 +139,4 @@ def tracker(
 
 for _group, _commands in _COMMANDS.items():
     for _name, _command in _commands.items():
-        app.command(_name, rich_help_panel=_group, cls=_Command, help=_help_of(_command.__doc__ or ""))(_command)
+        app.command(_name, rich_help_panel=_group, cls=_Command, help=_format_help(_command.__doc__ or ""))(_command)

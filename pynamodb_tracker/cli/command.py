@@ -1,4 +1,4 @@
-"""Find the class, function, step or state of a command, and exit with a code and one line on stderr for an error."""
+"""Finds the class, function, step or state of a command, and reports errors."""
 
 import importlib
 import inspect
@@ -23,7 +23,7 @@ from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.model.schema import UseCase
 from pynamodb_tracker.presentation import task_facts
 from pynamodb_tracker.presentation.errors import one_line
-from pynamodb_tracker.presentation.task_facts import UNKNOWN
+from pynamodb_tracker.presentation.task_facts import UNKNOWN, steps_of
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.functions import for_threads, function_name, is_same_function
@@ -33,16 +33,14 @@ from pynamodb_tracker.task.task import Task
 # Exit codes, and errors that end a command.
 
 FOUND, CANNOT_RUN, INTERRUPTED = 1, 2, 130
-"""Something failed, was refused or was found; the command cannot run; Ctrl-C."""
 
 
 class CannotRunError(Exception):
-    """A command cannot run. The message says why on one line, and what to write instead."""
+    """A command cannot run. The message is one line with the reason and advice."""
 
 
 @contextmanager
 def refusing(*kinds: type[Exception]) -> Iterator[None]:
-    """Turn errors of these kinds into CannotRunError."""
     try:
         yield
     except kinds as error:
@@ -51,10 +49,7 @@ def refusing(*kinds: type[Exception]) -> Iterator[None]:
 
 @contextmanager
 def exit_on_error(model: type[Task] | None = None) -> Iterator[None]:
-    """Report an error on one line of stderr and exit: with 1 for a refusal, with 2 if the command cannot run.
-
-    An invalid endpoint is refused before the first request.
-    """
+    """Report an error on one line of stderr, and exit with 1 for a refusal or 2 if the command cannot run."""
     try:
         try:
             if model is not None:
@@ -92,14 +87,12 @@ def _check_endpoint(model: type[Task]) -> None:
 
 
 def stdin() -> TextIO:
-    """Return stdin. Raise CannotRunError if it is closed."""
     if sys.stdin is None:
-        raise CannotRunError("stdin is closed, but the command has to read it: redirect a file to it, as in < FILE")
+        raise CannotRunError("stdin is closed: redirect a file to it, as in < FILE")
     return sys.stdin
 
 
 def ids_in(words: Iterable[str]) -> Iterator[str]:
-    """Yield the named task ids. `-` stands for the lines of stdin."""
     for word in words:
         if word == "-":
             yield from (line.rstrip("\r\n") for line in stdin() if line.strip())
@@ -108,7 +101,6 @@ def ids_in(words: Iterable[str]) -> Iterator[str]:
 
 
 def location(model: type[Task]) -> str:
-    """Return the table and its endpoint, for people."""
     return f"table {task_facts.location(model)}"
 
 
@@ -116,22 +108,19 @@ def location(model: type[Task]) -> str:
 
 
 def load_class(name: str) -> type[Task]:
-    """Import `module:Class`, the class of a table or of a use case, or raise CannotRunError.
-
-    The current directory is on the path, as with `python -m`.
-    """
-    found = _load(name, f"a task class: write module:Class{_suggestion(name)}", _is_task_class)
+    """Import `module:Class`, as with `python -m`. Raise CannotRunError unless it is a table or a use case."""
+    found = _load(name, f"a task class: write module:Class{_suggest(name)}", _is_task_class)
     if not (isinstance(found, type) and issubclass(found, Task)):
         raise CannotRunError(f"{name} is not a task class: name a class derived from Task, the table or a use case")
     if not found.tracker.has_table:
-        raise CannotRunError(f"{name} has no table: name a class with class Meta: table_name = ..., or its use case")
+        raise CannotRunError(f"{name} lacks a table: name a class with class Meta: table_name = ..., or its use case")
     return found
 
 
 def load_function(name: str, *, with_context: bool = True) -> Callable[..., Any]:
     """Import `module:function`, or raise CannotRunError.
 
-    The function takes only the context, or no argument if `with_context` is false.
+    The function takes only the context or, without `with_context`, no argument.
     """
     found = _load(name, "a function: write module:function", callable)
     if isinstance(found, type):
@@ -141,7 +130,7 @@ def load_function(name: str, *, with_context: bool = True) -> Callable[..., Any]
     except TypeError as error:
         raise CannotRunError(f"{name}: {error}") from error
     function: Callable[..., Any] = found
-    with suppress(TypeError, ValueError):  # some functions written in C have no signature
+    with suppress(TypeError, ValueError):  # functions written in C may lack a signature
         signature = inspect.signature(function)
         try:
             signature.bind(*[object()] * with_context)
@@ -152,20 +141,19 @@ def load_function(name: str, *, with_context: bool = True) -> Callable[..., Any]
 
 
 def _load(name: str, expected: str, is_known: Callable[[object], bool]) -> Any:
-    """Import `module:name`. If the name is missing, the error suggests a public one whose value `is_known`."""
     module_name, colon, own_name = name.partition(":")
     if not (colon and own_name and _is_module_name(module_name)):
         raise CannotRunError(f"{name!r} does not name {expected}")
-    module = _imported(module_name)
+    module = _import(module_name)
     found = getattr(module, own_name, None)
     if found is None:
         known = [key for key, value in vars(module).items() if is_known(value) and not key.startswith("_")]
-        raise CannotRunError(f"the module {module_name!r} has no {own_name!r}{did_you_mean(own_name, known)}")
+        raise CannotRunError(f"the module {module_name!r} does not define {own_name!r}{did_you_mean(own_name, known)}")
     return found
 
 
 def function_and_tasks(step: BoundStep[Any], words: Sequence[str]) -> tuple[str | None, Sequence[str]]:
-    """Split the words into the name of a function, if the first word is one, and task ids."""
+    """Split the words into a function name, if they start with one, and task ids."""
     first = words[0] if words else ""
     is_name = _is_module_name(first) and step.function is None  # half a name: the error says what to write
     is_name = is_name or (first.count(":") == 1 and all(map(_is_module_name, first.split(":"))))
@@ -173,9 +161,9 @@ def function_and_tasks(step: BoundStep[Any], words: Sequence[str]) -> tuple[str 
 
 
 def function_for(step: BoundStep[Any], name: str | None, *, written: str = "MODULE:FUNCTION") -> Callable[..., Any]:
-    """Return the named function, or the function bound to the step. If there are both, they must be the same.
+    """Return the named function or the one bound to the step, which must be the same if there are both.
 
-    The returned function awaits an async one. `written` is how the command takes the name of a function.
+    `written` is the command's syntax for naming a function.
     """
     full_name = f"{step.model.__name__}.{step.name}"
     if name is None:
@@ -188,7 +176,7 @@ def function_for(step: BoundStep[Any], name: str | None, *, written: str = "MODU
     try:
         function = load_function(name)
     except CannotRunError as error:
-        hint = f"; {full_name} has a function, so no other is needed: pass ids like this on stdin"
+        hint = f". {full_name} has a function: pass ids like this on stdin"
         raise CannotRunError(f"{error}{hint if step.function else ''}") from error
     bound = step.function  # the import above may have bound it
     if not (bound is None or is_same_function(bound, function)):
@@ -196,8 +184,8 @@ def function_for(step: BoundStep[Any], name: str | None, *, written: str = "MODU
     for other in steps_of(step.model) if bound is None else ():
         if other.function is not None and is_same_function(other.function, function):
             raise CannotRunError(
-                f"{other.model.__name__}.{other.name} does {name}: bind it with @{full_name}.does, too, if {full_name} "
-                "does the same"
+                f"{name} is bound to {other.model.__name__}.{other.name}. If {full_name} does the same, bind it with "
+                f"@{full_name}.does, too"
             )
     return for_threads(function)
 
@@ -206,8 +194,8 @@ def _is_module_name(name: str) -> bool:
     return all(part.isidentifier() for part in name.split(".")) and not name.endswith(".py")
 
 
-def _suggestion(name: str) -> str:
-    """Return the likely correct name for the path of a file, or for a class after a dot."""
+def _suggest(name: str) -> str:
+    """Return the likely name for a file path, or for a class after a dot."""
     path, _, class_name = name.partition(":")
     parts = path.removesuffix(".py").replace("\\", "/").replace("/", ".").strip(".").split(".")
     if not class_name and len(parts) > 1 and parts[-1][:1].isupper():
@@ -220,7 +208,7 @@ def _is_task_class(value: object) -> bool:
     return isinstance(value, type) and issubclass(value, Task) and value.tracker.has_table
 
 
-def _imported(name: str) -> ModuleType:
+def _import(name: str) -> ModuleType:
     here = str(Path.cwd())
     if not {"", here} & set(sys.path):
         sys.path.insert(0, here)
@@ -243,7 +231,7 @@ def _imported(name: str) -> ModuleType:
 
 @contextmanager
 def table_class(app: str) -> Iterator[type[Task]]:
-    """Yield the class that `--app` names, a table's or a use case's, and exit on an error in the block."""
+    """Yield the class that `--app` names. Exit on an error in the block."""
     with exit_on_error():
         model = load_class(app)
     with exit_on_error(model):
@@ -252,7 +240,7 @@ def table_class(app: str) -> Iterator[type[Task]]:
 
 @contextmanager
 def use_case(app: str, name: str | None) -> Iterator[type[Task]]:
-    """Yield the use case that `--app` and `--use-case` name, and exit on an error in the block."""
+    """Yield the only selected use case. Exit on an error in the block."""
     with exit_on_error():
         model = only_one(app, known_use_cases(app, name))
     with exit_on_error(model):
@@ -260,21 +248,19 @@ def use_case(app: str, name: str | None) -> Iterator[type[Task]]:
 
 
 def only_one(app: str, models: Sequence[type[Task]]) -> type[Task]:
-    """Return the only use case. Raise CannotRunError if there are several."""
     if len(models) > 1:
         options = use_case_options(model.tracker.use_case.name for model in models)
-        raise CannotRunError(f"{app} has {len(models)} use cases, and this command is about one: add {options}")
+        raise CannotRunError(f"{app} has {len(models)} use cases, and this command takes one: add {options}")
     return models[0]
 
 
 def use_case_options(names: Iterable[str]) -> str:
-    """Return the options from which people choose one."""
     return " or ".join(f"--use-case {name}" for name in names)
 
 
 @contextmanager
 def use_cases(app: str, name: str | None) -> Iterator[list[type[Task]]]:
-    """Yield the named use case, or all use cases of the table, and exit on an error in the block."""
+    """Yield the named use case or all use cases of the table. Exit on an error in the block."""
     with exit_on_error():
         models = known_use_cases(app, name)
     with exit_on_error(models[0]):
@@ -288,52 +274,46 @@ def known_use_cases(app: str, name: str | None) -> list[type[Task]]:
         return [model]
     known = cast("dict[str, type[Task]]", dict(sorted(model.tracker.table.use_cases.items())))
     if not known:
-        raise CannotRunError(f"{app} is a table, but none of its use cases is imported: name one of them with --app")
+        raise CannotRunError(f"no use case of the table {app} is imported: name one with --app")
     if name is None:
         return list(known.values())
     found = [each for key, each in known.items() if name in (key, each.__name__)]
     if not found:
-        hint = did_you_mean(name, known) or f"; it has {', '.join(known)}"
-        raise CannotRunError(f"{app} has no use case {name!r}{hint}")
+        hint = did_you_mean(name, known) or f". It has {', '.join(known)}"
+        raise CannotRunError(f"{app} does not have a use case {name!r}{hint}")
     return found[:1]
 
 
 # Steps and states.
 
 
-def steps_of(model: type[Task]) -> list[BoundStep[Any]]:
-    """Return the steps of a use case, in order."""
-    return [getattr(model, codes.step) for codes in model.tracker.steps]
-
-
 def step_named(model: type[Task], name: str) -> BoundStep[Any]:
     """Return a step by its name, `ship`, `order.ship` or `Order.ship`."""
-    known, name = {step.name: step for step in steps_of(model)}, _without_use_case(model, name)
+    known, name = {step.name: step for step in steps_of(model)}, _strip_use_case(model, name)
     if name not in known:
-        hint = did_you_mean(name, known) or f"; its steps are {', '.join(known)}"
+        hint = did_you_mean(name, known) or f". Its steps are {', '.join(known)}"
         raise CannotRunError(f"{model.__name__} has no step {name!r}{hint}")
     return known[name]
 
 
 def is_step(model: type[Task], name: str) -> bool:
-    """Return whether this is the name of a step."""
-    return _without_use_case(model, name) in {step.name for step in steps_of(model)}
+    return _strip_use_case(model, name) in {step.name for step in steps_of(model)}
 
 
-def _without_use_case(model: type[Task], name: str) -> str:
+def _strip_use_case(model: type[Task], name: str) -> str:
     use_case_name, _, step = name.rpartition(".")
     return step if use_case_name in (model.tracker.use_case.name, model.__name__) else name
 
 
 def step_among(models: Sequence[type[Task]], name: str) -> BoundStep[Any]:
-    """Return a step of several use cases by its name: `ship` if only one of them has it, or `order.ship`."""
+    """Return a step: `ship` if only one use case has it, or `order.ship`."""
     use_case_name, _, step = name.rpartition(".")
     known = {model.tracker.use_case.name: model for model in models}
     if use_case_name:
         found = [model for key, model in known.items() if use_case_name in (key, model.__name__)]
         if not found:
-            hint = did_you_mean(use_case_name, known) or f"; --app and --use-case select {', '.join(known)}"
-            raise CannotRunError(f"{name}: there is no use case {use_case_name!r}{hint}")
+            hint = did_you_mean(use_case_name, known) or f". --app and --use-case select {', '.join(known)}"
+            raise CannotRunError(f"{name}: unknown use case {use_case_name!r}{hint}")
     else:
         found = [model for model in models if step in {each.name for each in steps_of(model)}]
     if len(found) > 1:
@@ -341,13 +321,12 @@ def step_among(models: Sequence[type[Task]], name: str) -> BoundStep[Any]:
         raise CannotRunError(f"{len(found)} use cases have a step {step!r}: write one of {choices}")
     if not found and len(models) > 1:
         steps = {f"{key}.{each.name}": each.name for key, model in known.items() for each in steps_of(model)}
-        hint = did_you_mean(step, steps.values()) or f"; the steps are {', '.join(steps)}"
+        hint = did_you_mean(step, steps.values()) or f". The steps are {', '.join(steps)}"
         raise CannotRunError(f"none of {len(models)} use cases has a step {step!r}{hint}")
     return step_named(found[0] if found else models[0], step)
 
 
 def steps_among(models: Sequence[type[Task]], name: str | None) -> dict[type[Task], list[BoundStep[Any]]]:
-    """Return all steps of these use cases, or only the named one, as in `step_among`."""
     if name is None:
         return {model: steps_of(model) for model in models}
     step = step_among(models, name)
@@ -355,7 +334,7 @@ def steps_among(models: Sequence[type[Task]], name: str | None) -> dict[type[Tas
 
 
 def state_named(model: type[Task], name: str) -> State[Any]:
-    """Return a state by its name, as in `ship.failed`, or `cancelled`."""
+    """Return a state by its name, `ship.failed` or `cancelled`."""
     if name == str(model.cancelled):
         return model.cancelled
     step, _, status = name.rpartition(".")
@@ -365,13 +344,12 @@ def state_named(model: type[Task], name: str) -> State[Any]:
         raise CannotRunError(f"{name!r} is not a state: write STEP.STATUS, as in {steps_of(model)[0].name}.failed")
     bound = step_named(model, step)
     if status not in list(Status):
-        hint = did_you_mean(status, map(str, Status)) or f"; the statuses of a step are {', '.join(Status)}"
-        raise CannotRunError(f"{step} has no status {status!r}{hint}")
+        hint = did_you_mean(status, map(str, Status)) or f". The statuses of a step are {', '.join(Status)}"
+        raise CannotRunError(f"{step} does not have a status {status!r}{hint}")
     state: State[Any] = getattr(bound, status)
     return state
 
 
 def check_window(since: datetime | None, until: datetime | None) -> None:
-    """Refuse an empty time window."""
     if since is not None and until is not None and since >= until:
         raise CannotRunError(f"the window is empty: --since {since} is not before --until {until}")

@@ -1,8 +1,8 @@
 """Ctrl-C, SIGTERM, a lost terminal or a closed pipe stop a command gracefully: running tasks finish.
 
-Python raises KeyboardInterrupt wherever the main thread happens to be. After a claim but before the line that remembers
-it, this would leave the task locked, and in a destructor it would be lost. So the work runs on another thread, which
-no signal reaches, while the main thread waits for signals.
+Python raises KeyboardInterrupt at any line of the main thread. Right after a claim, that would leave the task locked,
+and in a destructor, it would be lost. So the work is done on another thread, which no signal reaches, while the main
+thread waits for signals.
 """
 
 import os
@@ -16,16 +16,12 @@ from typing import Any, Protocol, TextIO
 from pynamodb_tracker.cli.terminal import StdoutError, flush
 from pynamodb_tracker.worker.shutdown import MessageQueue, handle_signals
 
-_SIGPIPE = 13
-"""The signal for a closed pipe. Python's signal module does not have it on Windows."""
+_SIGPIPE = 13  # the signal for a closed pipe, which Python's signal module lacks on Windows
 
-_ENDED = 0
-"""The message that the work has ended. All other messages are signal numbers."""
+_ENDED = 0  # the message that the work has ended. All other messages are signal numbers
 
 
 class StoppedError(Exception):
-    """The work was stopped by a signal, or because nobody reads its output."""
-
     def __init__(self, number: int) -> None:
         super().__init__(f"stopped by signal {number}")
         self.exit_code = 128 + number
@@ -37,17 +33,14 @@ class StopRequest:
     def __init__(self) -> None:
         self.event = threading.Event()
         self.signal_number = 0
-        """The first signal, or 0."""
         self._on_stop: Callable[[], object] | None = None
 
     def set(self) -> None:
-        """Stop the work."""
         self.event.set()
         if self._on_stop is not None:
             self._on_stop()
 
     def calls(self, on_stop: Callable[[], object]) -> None:
-        """Call this when it is set, or now if it is."""
         self._on_stop = on_stop
         if self:
             on_stop()
@@ -57,27 +50,25 @@ class StopRequest:
 
     @property
     def reason(self) -> int:
-        """The signal that stops the work, SIGPIPE for a closed pipe, or 0 if nothing stops it."""
         return self.signal_number or (_SIGPIPE if self else 0)
 
 
 class StoppableWork(Protocol):
-    """Work that starts nothing more once `stop` is set, and then returns or raises KeyboardInterrupt."""
+    """Work that starts nothing new once `stop` is set, and then returns or raises KeyboardInterrupt."""
 
     stop: StopRequest
 
-    def run(self) -> None:
-        """Do the work."""
+    def run(self) -> None: ...
 
     def report_waiting(self) -> None:
-        """Print what the work waits for, after the first signal."""
+        """Print after the first signal which work still runs."""
 
     def report_left(self) -> None:
-        """Print what is left unfinished, after the second signal, which ends the process."""
+        """Print after the second signal which work it leaves unfinished."""
 
 
 def run_stoppable(work: StoppableWork) -> None:
-    """Do the work on a thread. Raise StoppedError if it ended because of the request to stop."""
+    """Do the work on a thread. Raise StoppedError if a request to stop ended it."""
     stop, errors, messages = work.stop, list[BaseException](), MessageQueue[int]()
 
     def on_thread() -> None:
@@ -119,10 +110,7 @@ def run_stoppable(work: StoppableWork) -> None:
 
 
 def reserve_standard_descriptors() -> None:
-    """Open /dev/null for each closed standard stream.
-
-    Otherwise a connection could get its descriptor, and the output of functions would be sent to the server.
-    """
+    """Open /dev/null for closed standard streams, or a connection would get their descriptors."""
     for number in range(3):
         try:
             os.fstat(number)
@@ -131,17 +119,13 @@ def reserve_standard_descriptors() -> None:
 
 
 class SafeStream:
-    """A stream that hides write errors from functions, because their tasks would fail.
-
-    `lost` is called once, at the first error.
-    """
+    """A stream that hides write errors from functions, because their tasks would fail. It calls `lost` once."""
 
     def __init__(self, inner: TextIO, lost: Callable[[], object]) -> None:
         self._inner = inner
         self._lost: Callable[[], object] | None = lost
 
     def write(self, text: str) -> int:
-        """Write the text, or drop it."""
         try:
             return self._inner.write(text)
         except OSError:
@@ -149,12 +133,10 @@ class SafeStream:
             return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
-        """Write the lines, or drop them."""
         for line in lines:
             self.write(line)
 
     def flush(self) -> None:
-        """Write what is buffered, or drop it."""
         try:
             self._inner.flush()
         except OSError:
@@ -171,7 +153,7 @@ class SafeStream:
 
 
 def discard(stream: TextIO | None) -> None:
-    """Send all later output to /dev/null, with the buffered output, which Python writes at exit."""
+    """Send buffered and later output to /dev/null."""
     if stream is None:  # closed before Python started
         return
     with suppress(UnsupportedOperation, ValueError):
@@ -184,8 +166,8 @@ def discard(stream: TextIO | None) -> None:
 
 @contextmanager
 def safe_stderr(lost: Callable[[], object]) -> Iterator[None]:
-    """Hide errors of stderr from functions in the block. `lost` is called once, at the first error."""
-    if sys.stderr is None:  # closed before Python started: nothing is printed then
+    """Hide errors of stderr from functions in the block."""
+    if sys.stderr is None:  # closed before Python started
         yield
         return
     with redirect_stderr(SafeStream(sys.stderr, lost)):
@@ -194,7 +176,7 @@ def safe_stderr(lost: Callable[[], object]) -> Iterator[None]:
 
 @contextmanager
 def stdout_to_stderr(lost: Callable[[], object]) -> Iterator[None]:
-    """Send the output of functions and their processes to stderr, because programs parse the command's stdout."""
+    """Send the output of functions and their processes to stderr. Programs parse the command's stdout."""
     if sys.stdout is not None:
         sys.stdout.flush()
     kept = os.dup(1)
@@ -214,7 +196,7 @@ def stdout_to_stderr(lost: Callable[[], object]) -> Iterator[None]:
 
 @contextmanager
 def last_output() -> Iterator[None]:
-    """Print the final report in the block. The exit code stays the same if nobody reads it."""
+    """Print the final report in the block, with the same exit code if nobody reads it."""
     try:
         yield
         flush()

@@ -4,7 +4,7 @@ import getpass
 import os
 import re
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import redirect_stderr
 from datetime import datetime
 from functools import wraps
@@ -15,9 +15,10 @@ import typer
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.arguments import shown
-from pynamodb_tracker.cli.command import CannotRunError, known_use_cases, steps_of
+from pynamodb_tracker.cli.command import CannotRunError, known_use_cases
 from pynamodb_tracker.cli.terminal import warn
 from pynamodb_tracker.presentation import exact_json, times
+from pynamodb_tracker.presentation.task_facts import steps_of
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.signal import signals_in
 from pynamodb_tracker.task.task import Task
@@ -27,12 +28,11 @@ T = TypeVar("T")
 _SECONDS = {"h": 3600, "m": 60, "s": 1}
 _RATE = re.compile(r"(\d+(?:\.\d+)?)(?:/([smh]))?")
 _SLOWEST, _FASTEST = 0.001, 1_000_000
-"""Limits of a rate, in starts per second."""
 _MOST = 1_000_000_000
 
 
 def _parser(read: Callable[[str], T]) -> Callable[[str], T]:
-    """Return a parser of an option that keeps the message of a ValueError, which typer would replace."""
+    """Return a parser that keeps a ValueError's message, which typer would replace."""
 
     @wraps(read)
     def parse(text: str) -> T:
@@ -47,8 +47,8 @@ def _parser(read: Callable[[str], T]) -> Callable[[str], T]:
 length, duration, json_value = _parser(times.length), _parser(times.duration), _parser(exact_json.read)
 
 
-def _local(read: Callable[[str, None], datetime]) -> Callable[[str], datetime]:
-    """Return a parser of a time in this machine's zone. It prints the instant if that depends on the zone."""
+def _local_parser(read: Callable[[str, None], datetime]) -> Callable[[str], datetime]:
+    """Return a parser of a time in this machine's zone. It prints what the time means if that depends on the zone."""
 
     @_parser
     def parse(text: str) -> datetime:
@@ -60,12 +60,16 @@ def _local(read: Callable[[str, None], datetime]) -> Callable[[str], datetime]:
     return parse
 
 
-moment, later, _end_of_pause = _local(times.moment), _local(times.later), _local(times.end_of_pause)
+moment, later, _end_of_pause = (
+    _local_parser(times.moment),
+    _local_parser(times.later),
+    _local_parser(times.end_of_pause),
+)
 
 
 @_parser
 def end_of_pause(text: str) -> datetime:
-    """Return a future time like `later`, or NEVER for `resumed`."""
+    """Parse a future time like `later`, or `resumed` as NEVER."""
     end = _end_of_pause(text)
     if end <= clock.now():
         raise ValueError(f"{text!r} is in the past: write when the pause ends")
@@ -73,14 +77,12 @@ def end_of_pause(text: str) -> datetime:
 
 
 def reason(text: str) -> str:
-    """Return the reason. Refuse an empty one."""
     if not text.strip():
-        raise typer.BadParameter("give a reason, for people who look at it later")
+        raise typer.BadParameter("write a reason for people who look at it later")
     return text
 
 
 def rate(text: str) -> float:
-    """Return a rate in starts per second."""
     found = _RATE.fullmatch(text)
     if not found:
         raise typer.BadParameter(f"{text!r} is not a rate: write it as 50/s, 10/m or 100/h")
@@ -91,7 +93,6 @@ def rate(text: str) -> float:
 
 
 def number(text: str) -> int:
-    """Return a number of tasks."""
     try:
         found = int(text)
     except ValueError:
@@ -102,7 +103,6 @@ def number(text: str) -> int:
 
 
 def usage_of(argument: Any) -> str:
-    """Return an argument for the usage line: `STEP`, `[STEP]`, `TASK...` or `[TASK...]`."""
     name: str = argument.metavar
     if argument.nargs != 1:
         name = f"{name[:-1]}...]" if name.startswith("[") and name.endswith("]") else f"{name}..."
@@ -119,48 +119,36 @@ def person() -> str:
 
 
 def flag(name: str, text: str) -> Any:
-    """Return an option without a value."""
     return typer.Option(name, metavar="", help=text)
 
 
 def value(metavar: str, text: str, parser: Callable[[str], Any] | None = None, **more: Any) -> Any:
-    """Return an option with a value and its help text."""
     return typer.Option(parser=parser, metavar=metavar, help=text, **more)
 
 
 def argument(metavar: str, text: str, complete: Callable[..., list[str]] | None = None) -> Any:
-    """Return an argument with its help text, which a shell may complete."""
     return typer.Argument(metavar=metavar, help=text, autocompletion=complete)
 
 
-# What a shell can complete: the use cases, steps and states of the class that `--app` names.
+# Completions for a shell, from the class that `--app` names.
 
 
-def complete_use_cases(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the names of the use cases of a table."""
-    return [name for name in (model.tracker.use_case.name for model in _selected(ctx)) if name.startswith(incomplete)]
+def _completion(names_in: Callable[[type[Task]], Iterable[str]]) -> Callable[[typer.Context, str], list[str]]:
+    def complete(ctx: typer.Context, incomplete: str) -> list[str]:
+        names = dict.fromkeys(name for model in _find_selected(ctx) for name in names_in(model))
+        return [name for name in names if name.startswith(incomplete)]
+
+    return complete
 
 
-def complete_steps(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the names of steps."""
-    found = dict.fromkeys(step.name for model in _selected(ctx) for step in steps_of(model))
-    return [name for name in found if name.startswith(incomplete)]
+complete_use_cases = _completion(lambda model: [model.tracker.use_case.name])
+complete_steps = _completion(lambda model: [step.name for step in steps_of(model)])
+complete_states = _completion(lambda model: [f"{step.name}.{each}" for step in steps_of(model) for each in Status])
+complete_signals = _completion(lambda model: [each.stored_name for each in signals_in(model)])
 
 
-def complete_states(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the names of states, `ship.failed`."""
-    found = (f"{step.name}.{status}" for model in _selected(ctx) for step in steps_of(model) for status in Status)
-    return [name for name in dict.fromkeys(found) if name.startswith(incomplete)]
-
-
-def complete_signals(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the names of signals."""
-    found = dict.fromkeys(each.stored_name for model in _selected(ctx) for each in signals_in(model))
-    return [name for name in found if name.startswith(incomplete)]
-
-
-def _selected(ctx: typer.Context) -> Iterator[type[Task]]:
-    """Yield the use cases that the options before the cursor select, or none if the class cannot be imported."""
+def _find_selected(ctx: typer.Context) -> Iterator[type[Task]]:
+    """Yield the selected use cases, or none if the class cannot be imported."""
     given: dict[str, Any] = ctx.params
     app = given.get("name") or os.environ.get("PYNAMODB_TRACKER_APP")
     if not app:
@@ -178,7 +166,7 @@ By = Annotated[
     str,
     value(
         "NAME",
-        "Who decides: by default you, as user@host. It is stored with the task's errors or the pause.",
+        "Your name, which is stored with the task's errors or the pause. Default: user@host.",
         default_factory=person,
         show_default=False,
     ),
@@ -189,16 +177,13 @@ App = Annotated[
         "--app",
         envvar="PYNAMODB_TRACKER_APP",
         metavar="MODULE:CLASS",
-        help="The class of the table or of a use case. Python imports it from the current directory.",
+        help="The class of the table or a use case, imported from the current directory.",
     ),
 ]
 UseCase = Annotated[
     str | None,
     typer.Option(
-        "--use-case",
-        metavar="NAME",
-        autocompletion=complete_use_cases,
-        help="The use case, if --app names a table that has several.",
+        "--use-case", metavar="NAME", autocompletion=complete_use_cases, help="The use case, if the table has several."
     ),
 ]
 Json = Annotated[bool, flag("--json", "Print JSON instead of text.")]
@@ -207,29 +192,27 @@ Since = Annotated[
 ]
 Until = Annotated[datetime | None, value("TIME", "Only tasks that entered their state before then.", moment)]
 MOST_LISTED = 50
-"""The default limit of lists."""
 
-Limit = Annotated[int | None, value("N", f"Show at most this many tasks; {MOST_LISTED} by default.", number)]
+Limit = Annotated[int | None, value("N", f"Show at most this many tasks. Default: {MOST_LISTED}.", number)]
 All = Annotated[bool, flag("--all", "Show all tasks, without a limit.")]
-ErrorContains = Annotated[str | None, value("TEXT", "Only tasks whose last error contains this text.")]
+ErrorContains = Annotated[str | None, value("TEXT", "Only tasks with this text in their last error.")]
 Rate = Annotated[float | None, value("N/UNIT", "Start at most this many tasks: 50/s, 10/m.", rate)]
-Threads = Annotated[int, value("N", "How many tasks to work on at the same time.", min=1, max=256)]
-Heartbeat = Annotated[bool, flag("--heartbeat", "Keep extending a task's lock while its function runs.")]
+Threads = Annotated[int, value("N", "How many tasks to run at the same time.", min=1, max=256)]
+Heartbeat = Annotated[bool, flag("--heartbeat", "Extend a task's lock while its function runs.")]
 PORT = 8642
-"""The default port of the page."""
 
-Port = Annotated[int, value("N", "The port of the page; 0 takes a free one.", min=0, max=65_535)]
-Step = Annotated[str, argument("STEP", "The step, by its name in the class.", complete_steps)]
-StepOrAll = Annotated[str | None, argument("STEP", "Only this step; all steps by default.", complete_steps)]
+Port = Annotated[int, value("N", "The page's port. 0 takes a free one.", min=0, max=65_535)]
+Step = Annotated[str, argument("STEP", "The step's name in the class.", complete_steps)]
+StepOrAll = Annotated[str | None, argument("STEP", "Only this step. Default: all steps.", complete_steps)]
 StateOrWaiting = Annotated[
-    str | None, argument("STEP.STATUS", "The state, as in ship.failed; optional with --waiting.", complete_states)
+    str | None, argument("STEP.STATUS", "The state, as in ship.failed. Optional with --waiting.", complete_states)
 ]
 Targets = Annotated[
     list[str],
     argument(
         "[STEP] TASK",
-        "Task ids, optionally after the step that the tasks must be at; - reads ids from stdin.",
+        "Task ids, or a step and the task ids that must be at it. Use - to read ids from stdin.",
         complete_steps,
     ),
 ]
-Tasks = Annotated[list[str], argument("TASK", "Task ids; - reads ids from stdin, one per line.")]
+Tasks = Annotated[list[str], argument("TASK", "Task ids. Use - to read ids from stdin, one per line.")]

@@ -1,4 +1,4 @@
-"""The web page, served from this process at an address with a token."""
+"""Serves the page from this process, at an address with a token."""
 
 from __future__ import annotations
 
@@ -22,28 +22,23 @@ if TYPE_CHECKING:
     import uvicorn
 
 LOCAL = ("127.0.0.1", "localhost", "::1")
-_GRACE = 3
-"""How many seconds requests have to finish after Ctrl-C."""
+_GRACE = 3  # seconds for requests to finish after Ctrl-C
 
 
 class PageServer:
-    """A server that listens at once, and serves on request."""
-
     def __init__(self, host: str, port: int, names: Sequence[str] = ()) -> None:
-        """Listen, or raise CannotRunError. `names` are more host names that browsers may use."""
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
             self._socket = socket.create_server((host, port), family=family)
         except OSError as error:
             why = f"cannot listen on {host} port {port}: {error.strerror}"
             option = "--host" if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL else "--port"
-            raise CannotRunError(f"{why}: choose another one with {option}") from None
+            raise CannotRunError(f"{why}: use a different {option}") from None
         self._names = [*names, host, *LOCAL]
         self._token = secrets.token_urlsafe(32)
 
     @property
     def address(self) -> str:
-        """The address for a browser. Each server has a new token in it."""
         name = f"[{self._names[0]}]" if ":" in self._names[0] else self._names[0]
         return f"http://{name}:{self._socket.getsockname()[1]}/?token={self._token}"
 
@@ -53,7 +48,7 @@ class PageServer:
         log, handler = logging.getLogger("pynamodb_tracker.web"), logging.StreamHandler(sys.stderr)
         handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
         log.addHandler(handler)
-        try:  # the signal needs no handler of its own: uvicorn stops, and then repeats it
+        try:  # uvicorn handles the signal and then repeats it, so the handler does nothing
             with handle_signals(dict.fromkeys(("SIGINT", "SIGTERM"), lambda *_: None)), self._socket:
                 server.run([self._socket])
         finally:
@@ -61,7 +56,7 @@ class PageServer:
 
     @contextmanager
     def serving(self, models: Sequence[type[Task]]) -> Iterator[None]:
-        """Serve the page, read-only and refreshed every second, from another thread until the block ends."""
+        """Serve the page read-only from another thread, refreshed every second."""
         server = self._server(models, actions=False, refresh=timedelta(seconds=1))
         thread = threading.Thread(target=server.run, args=([self._socket],), name="pynamodb_tracker page")
         with self._socket:
@@ -79,7 +74,7 @@ class PageServer:
 
         who = person()
         app = dashboard(*models, user=lambda _: who, token=self._token, hosts=self._names, **options)
-        log: dict[str, Any] = {"access_log": False, "log_level": "warning"}  # the first request has the token
+        log: dict[str, Any] = {"access_log": False, "log_level": "warning"}  # an access log would contain the token
         return uvicorn.Server(
             uvicorn.Config(app, lifespan="off", server_header=False, timeout_graceful_shutdown=_GRACE, **log)
         )

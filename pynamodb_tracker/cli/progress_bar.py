@@ -1,6 +1,4 @@
-"""The live bar at a terminal. It is slow to import, so only commands that show one import it."""
-
-from __future__ import annotations
+"""The live bar at a terminal. Only commands that show one import it, because that is slow."""
 
 from collections.abc import Iterable
 from datetime import timedelta
@@ -11,15 +9,13 @@ from rich.progress import Progress as RichProgress
 from rich.table import Table
 from rich.text import Text
 
-_FREE = 6
-"""Empty columns on the right: the terminal prints ^C there, which would otherwise move the bar down."""
+_FREE = 6  # empty columns on the right. A ^C there would otherwise move the bar down
 
-_LEAST = 50
-"""Columns for the bar with its title and time. If the note leaves fewer, it gets its own line."""
+_LEAST = 50  # if the note leaves fewer columns for the bar, it gets its own line
 
 
 class ProgressBar(RichProgress):
-    """A title, a bar, the remaining time and a note. `total` is None if it is unknown."""
+    """A title, a bar, the remaining time and a note."""
 
     def __init__(self, on: Console, title: str, total: float | None) -> None:
         self._on = on
@@ -29,7 +25,6 @@ class ProgressBar(RichProgress):
         self.add_task(title, total=total, note="")
 
     def get_renderables(self) -> Iterable[RenderableType]:
-        """Yield the bar and its note, on one line if there is room."""
         if not self.tasks:  # rich calls this before the first task
             return
         bar, width = self.make_tasks_table(self.tasks), max(self._on.width - _FREE, 1)
@@ -47,7 +42,7 @@ class ProgressBar(RichProgress):
 
 
 class _Time(ProgressColumn):
-    """The remaining time, as `0:01:20 left`, or the elapsed time at the end or if the remaining time is unknown."""
+    """The remaining time, as `0:01:20 left`, or else the elapsed time."""
 
     max_refresh = 0.5
 

@@ -18,12 +18,12 @@ from pynamodb import constants as kinds
 from pynamodb.attributes import Attribute, JSONAttribute, UTCDateTimeAttribute
 
 from pynamodb_tracker.arguments import did_you_mean, shown
-from pynamodb_tracker.cli.command import CannotRunError, state_named, stdin, steps_of
+from pynamodb_tracker.cli.command import CannotRunError, state_named, stdin
 from pynamodb_tracker.model.data import DataAttribute
 from pynamodb_tracker.model.repeat import Repeat
 from pynamodb_tracker.model.serialization import DecimalAttribute, StoredValue, refuse_json, same
 from pynamodb_tracker.presentation import exact_json
-from pynamodb_tracker.presentation.task_facts import name_of
+from pynamodb_tracker.presentation.task_facts import name_of, steps_of
 from pynamodb_tracker.presentation.times import duration
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.state import State
@@ -34,8 +34,6 @@ csv.field_size_limit(16 * 1024 * 1024)  # `data` may have 10 MB
 
 
 class Format(StrEnum):
-    """The format of a file: CSV with a header, or a JSON object per line."""
-
     CSV = "csv"
     JSONL = "jsonl"
 
@@ -46,8 +44,6 @@ _FORMATS |= dict.fromkeys((".jsonl", ".ndjson", ".json"), Format.JSONL)
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """The values of a line, or its problem."""
-
     number: int
     values: dict[str, Any] = field(default_factory=dict)
     problem: str = ""
@@ -64,12 +60,10 @@ class File:
         while not first.strip() and (first := source.readline()):
             head.append(first)
         self.is_empty = not first
-        """Whether all its lines are empty."""
         guessed = Format.JSONL if first.lstrip()[:1] in {"{", "["} else Format.CSV
         self.form = form or _FORMATS.get(Path(name).suffix.lower()) or guessed
         self._text: Iterable[str] = chain(head, source)
         self.columns: list[str] = []
-        """The header of a CSV file."""
         if self.form is Format.CSV:
             delimiter = max(",;\t", key=first.count)
             self._rows = csv.reader(map(_check_utf8, self._text), delimiter=delimiter, strict=True)
@@ -80,11 +74,9 @@ class File:
 
     @property
     def position(self) -> int | None:
-        """How many bytes were read, or None for a pipe."""
         return None if self.size is None else self._source.buffer.tell()
 
     def lines(self) -> Iterator[Line]:
-        """Yield the lines after the header, without empty ones."""
         return self._csv_lines() if self.form is Format.CSV else self._json_lines()
 
     def _csv_lines(self) -> Iterator[Line]:
@@ -96,7 +88,7 @@ class File:
                 return
             except (csv.Error, ValueError) as error:
                 is_open = "unexpected end of data" in str(error)
-                reason = "a quote opens here and is never closed, so nothing after it was read" if is_open else error
+                reason = "a quote opens here and never closes, so the rest was not read" if is_open else error
                 yield Line(number, problem=f"this is not CSV: {reason}")
                 continue
             if len(fields) == len(self.columns):
@@ -127,12 +119,11 @@ def _check_utf8(text: str) -> str:
 
 
 def _refuse_constant(constant: str) -> None:
-    raise ValueError(f"JSON has no {constant}")
+    raise ValueError(f"JSON cannot represent {constant}")
 
 
 @contextmanager
 def open_tasks(name: str, form: Format | None) -> Iterator[File]:
-    """Open a file by its name, or stdin as `-`. Raise CannotRunError if it cannot be read."""
     if name == "-":
         source = stdin()
         if isinstance(source, TextIOWrapper):
@@ -154,33 +145,31 @@ def open_tasks(name: str, form: Format | None) -> Iterator[File]:
 
 @dataclass(frozen=True, slots=True)
 class LineReader:
-    """Reads lines of a file as arguments of `create`. If a line has no state, its task starts in `initial`."""
+    """Reads lines as arguments of `create`. A task without a state starts in `initial`."""
 
     model: type[Task]
     form: Format
     initial: State[Any] | None
 
     def check_columns(self, source: File) -> None:
-        """Refuse a wrong CSV header before any task is created."""
         if source.form is not Format.CSV or source.is_empty:
             return
-        known = self._known()
+        known = self._known_names()
         for column in source.columns:
             if column not in known:
-                raise CannotRunError(f"{source.name}:1: {self._unknown(column)}")
+                raise CannotRunError(f"{source.name}:1: {self._describe_unknown(column)}")
             if source.columns.count(column) > 1:
-                raise CannotRunError(f"{source.name}:1: the column {column!r} is there twice")
+                raise CannotRunError(f"{source.name}:1: the column {column!r} appears twice")
         if "task_id" not in source.columns:
-            raise CannotRunError(f"{source.name}:1: there is no column 'task_id'")
+            raise CannotRunError(f"{source.name}:1: the column 'task_id' is missing")
 
     def arguments(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments of `create`. Raise CannotRunError for a wrong value."""
         found: dict[str, Any] = {} if self.initial is None else {"state": self.initial}
         if "until" in values and "wait_for" not in values:
-            raise CannotRunError("until: only with wait_for; the time at which a task may start is due_time")
+            raise CannotRunError("until: only with wait_for. To set when a task may start, write due_time")
         for key, value in values.items():
             if (name := _OF_CREATE.get(key, key)) != key and name in values:
-                raise CannotRunError(f"{key} is {name}: leave out one of both")
+                raise CannotRunError(f"{key} and {name} are the same: leave one out")
             try:
                 found[name] = self._read(key, value)
             except (TypeError, ValueError) as error:
@@ -188,12 +177,12 @@ class LineReader:
             except RecursionError:
                 raise CannotRunError(f"{key}: {exact_json.TOO_DEEP}") from None
         if not found.get("task_id"):
-            raise CannotRunError("it has no task_id")
+            raise CannotRunError("task_id is missing")
         if "repeat" in found and (state := found.pop("state", None)) is not None:
             first = steps_of(self.model)[0].pending
             if state != first:
-                both = f"{name_of(first)}, not as {name_of(state)}"
-                raise CannotRunError(f"repeat: a task that repeats begins as {both}: leave out the rule or the state")
+                both = f"{name_of(first)}, not {name_of(state)}"
+                raise CannotRunError(f"repeat: a repeating task begins as {both}: leave out the rule or the state")
         return found
 
     def _read(self, key: str, value: Any) -> Any:
@@ -213,59 +202,63 @@ class LineReader:
             raise ValueError(_NOT_LOADED[key])
         attribute = self.model.tracker.own_attributes.get(key)
         if attribute is None:
-            raise CannotRunError(self._unknown(key))
+            raise CannotRunError(self._describe_unknown(key))
         return from_text(attribute, value) if self.form is Format.CSV else from_json(attribute, value)
 
-    def _known(self) -> list[str]:
+    def _known_names(self) -> list[str]:
         names = ("task_id", "state", "due_time", "group", "repeat", "trace", "urgent", "awaited_signals", "signals")
         return [*names, *_OF_CREATE, *OF_ROUND, *self.model.tracker.own_attributes]
 
-    def _unknown(self, key: str) -> str:
-        hint = did_you_mean(key, self._known()) or f"; it has {', '.join(self._known())}"
+    def _describe_unknown(self, key: str) -> str:
+        hint = did_you_mean(key, self._known_names()) or f". It has {', '.join(self._known_names())}"
         return f"{self.model.__name__} has no attribute {key!r}{hint}"
 
 
 _OF_CREATE = {"wait_for": "awaited_signals", "until": "due_time"}
-"""Arguments of `create` for one signal, and what `export` calls them."""
+"""Arguments of `create` for a single signal, and their names in an export."""
 
 _NOT_LOADED = {
-    "blockers": "nothing would end the wait of a loaded task: leave out the blockers, or the task",
-    "queued": "load it without queued, and then ask for it with create --merge",
+    "blockers": "nothing would end the wait of a loaded task: leave out the blockers or the task",
+    "queued": "load it without queued, and then run create --merge",
 }
-"""Names that `export` writes, but that `load` refuses, with the reason."""
+"""Names that `export` writes but `load` refuses, with the reason."""
 
 
 def _is_list_of_text(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(each, str) for each in value)
 
 
+def _is_list_of_names(value: Any) -> bool:
+    return bool(value) and _is_list_of_text(value)
+
+
 def _has_objects(value: Any) -> bool:
     return isinstance(value, dict) and all(isinstance(each, dict) for each in value.values())
 
 
-_ANSWER = {"value", "by", "time", "key"}
+_SIGNAL = {"value", "by", "time", "key"}
 
 _OF_JSON: dict[str, tuple[Callable[[Any], bool], str]] = {
     "trace": (lambda _: True, ""),
-    "awaited_signals": (lambda value: bool(value) and _is_list_of_text(value), 'is no list of signals, as in ["paid"]'),
+    "awaited_signals": (_is_list_of_names, 'is not a list of signals, as in ["paid"]'),
     "signals": (
-        lambda value: _has_objects(value) and all(each.keys() <= _ANSWER for each in value.values()),
-        'has no signals, as in {"paid": {"value": 1, "by": "ada"}}',
+        lambda value: _has_objects(value) and all(each.keys() <= _SIGNAL for each in value.values()),
+        'is not signals, as in {"paid": {"value": 1, "by": "ada"}}',
     ),
-    "checkpoints": (_has_objects, 'has no results of parts, as in {"ship": {"charge": "c-7"}}'),
-    "skipped_steps": (_is_list_of_text, 'is no list of steps, as in ["ship"]'),
+    "checkpoints": (_has_objects, 'is not results of parts, as in {"ship": {"charge": "c-7"}}'),
+    "skipped_steps": (_is_list_of_text, 'is not a list of steps, as in ["ship"]'),
     "cancelled": (
         lambda value: isinstance(value, dict) and value.keys() == {"step", "time", "by", "reason"},
-        'is no cancellation, as in {"step": "ship", "time": "2026-01-31T12:00:00Z", "by": "ada", "reason": "by phone"}',
+        'is not a cancellation, as in {"step": "ship", "time": "2026-01-31T12:00:00Z", "by": "ada", "reason": "fraud"}',
     ),
-    "missed_signals": (lambda value: bool(value) and _is_list_of_text(value), 'is no list of signals, as in ["paid"]'),
-    "postpone_count": (lambda value: type(value) is int and value > 0, "is no number above 0"),
+    "missed_signals": (_is_list_of_names, 'is not a list of signals, as in ["paid"]'),
+    "postpone_count": (lambda value: type(value) is int and value > 0, "is not a whole number above 0"),
 }
-"""The tracker's own values that are JSON, also in a CSV file: a check for each, and the error if it fails."""
+"""The tracker's own values that are JSON even in a CSV file, with a check and its error."""
 
 
 def rule_in(value: Any) -> Repeat:
-    """Parse a rule from `export`, or from a person: `cron 0 2 * * * in Europe/Berlin`, `every 1h`."""
+    """Parse a rule from `export` or from a person: `cron 0 2 * * * in Europe/Berlin`, `every 1h`."""
     if not isinstance(value, str):
         return Repeat.from_json(exact_json.dumps(value))
     if value.lstrip().startswith("{"):
@@ -286,12 +279,12 @@ def rule_in(value: Any) -> Repeat:
 
 
 def state_to_load(model: type[Task], name: str) -> State[Any]:
-    """Return the state for a loaded task: pending if it was exported in progress, otherwise the named state."""
+    """Return a loaded task's state: pending if it was exported in progress, otherwise the named state."""
     state = state_named(model, name)
     if state == model.cancelled:
         return state
     if state.status is None:
-        raise CannotRunError(f"no step of {model.__name__} declares {name}: declare its step, or write another state")
+        raise CannotRunError(f"no step of {model.__name__} declares {name}: declare its step or write another state")
     return getattr(model, state.step).pending if state.status is Status.IN_PROGRESS else state
 
 
@@ -312,14 +305,13 @@ _BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, 
 
 
 def from_json(attribute: Attribute[Any], value: Any) -> Any:
-    """Return the argument of `create` for an attribute. Raise ValueError for a wrong value."""
     if value is None:
         return None
     if isinstance(attribute, DataAttribute | JSONAttribute):
         return _json_value(attribute, value)
     if isinstance(attribute, UTCDateTimeAttribute):
         return time_of(value)
-    if isinstance(attribute, DecimalAttribute) and isinstance(value, str):  # as `to_dict` and other programs write it
+    if isinstance(attribute, DecimalAttribute) and isinstance(value, str):  # `to_dict` writes texts
         try:
             value = Decimal(value)
         except InvalidOperation:
@@ -332,20 +324,19 @@ def from_json(attribute: Attribute[Any], value: Any) -> Any:
 
 
 def _json_value(attribute: Attribute[Any] | DataAttribute, value: Any) -> Any:
-    """Return a value that is stored as JSON text, or the text itself if floats would lose digits."""
+    """Return a value that is stored as JSON, or its text if floats would lose digits."""
     plain = exact_json.with_floats(value)
     is_text = isinstance(value, dict) if isinstance(attribute, DataAttribute) else exact_json.is_text_of(attribute)
     if not (is_text and exact_json.has_decimals(value)):
         return plain
     refuse_json(plain, attribute.attr_name)
     text = exact_json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    if not text.isascii() and any("\ud800" <= each <= "\udfff" for each in text):  # UTF-8 has no lone surrogates
+    if not text.isascii() and any("\ud800" <= each <= "\udfff" for each in text):  # UTF-8 cannot encode lone surrogates
         text = exact_json.dumps(value, separators=(",", ":"))
     return StoredValue({kinds.STRING: text})
 
 
 def from_text(attribute: Attribute[Any], text: str) -> Any:
-    """Return the argument of `create` for a CSV field."""
     kind = attribute.attr_type
     if kind == kinds.BOOLEAN:
         return from_json(attribute, _BOOLEANS.get(text.lower(), text))
@@ -375,7 +366,6 @@ _OF_TRACKER: dict[str, Callable[[Any], Any]] = {
     "wait_for": lambda value: [str(value)],
     **dict.fromkeys(("due_time", "until", "first_failure"), time_of),
 }
-"""What reads the tracker's own values that are no JSON."""
 
 
 def _to_stored(kind: str, value: Any) -> Any:
@@ -389,14 +379,14 @@ def _to_stored(kind: str, value: Any) -> Any:
         case kinds.STRING_SET | kinds.NUMBER_SET | kinds.BINARY_SET, list():
             return [_to_stored(kind[0], each) for each in value]
         case kinds.LIST, list():
-            return [_nested(each) for each in value]
+            return [_to_nested(each) for each in value]
         case kinds.MAP, dict():
-            return {name: _nested(each) for name, each in value.items()}
+            return {name: _to_nested(each) for name, each in value.items()}
         case _:
             raise ValueError(f"{exact_json.with_floats(value)!r} is not {_NOUNS[kind]}")
 
 
-def _nested(value: Any) -> dict[str, Any]:
+def _to_nested(value: Any) -> dict[str, Any]:
     """Return the stored form of a value in a list or a map."""
     if value is None:
         return {kinds.NULL: True}

@@ -1,6 +1,4 @@
-"""Output that several commands share: table rows of tasks, damaged tasks, pauses and limits."""
-
-from __future__ import annotations
+"""Output that several commands share."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
@@ -16,7 +14,6 @@ from pynamodb_tracker.control.item import Pause
 from pynamodb_tracker.control.slots import Use
 from pynamodb_tracker.model.row import damages_of, readable
 from pynamodb_tracker.presentation.errors import one_line
-from pynamodb_tracker.presentation.overview import Number
 from pynamodb_tracker.presentation.task_facts import is_abandoned, name_of, task_as_json
 from pynamodb_tracker.presentation.text import age, between, count, escaped
 from pynamodb_tracker.status import Status
@@ -25,7 +22,6 @@ from pynamodb_tracker.task.task import Task
 # Rows of a table.
 
 WAITING, ALL_WAITING, FOUND_BY = "waiting", "all waiting", "found by"
-"""Tables of tasks that wait for others, in one use case or in several, and of tasks found by an attribute."""
 
 COLUMNS: dict[Status | str | None, tuple[str, ...]] = {
     Status.PENDING: ("task", "age", "due", "error"),
@@ -38,11 +34,9 @@ COLUMNS: dict[Status | str | None, tuple[str, ...]] = {
     FOUND_BY: ("task", "use case", "state", "created", "age", "error"),
     None: ("task", "attempt", "age", "due", "error"),
 }
-"""The columns of a table, by the status of its tasks."""
 
 
 def row_of(status: Status | str | None, task: Task) -> list[Cell]:
-    """Return the cells of a task for the columns of that status."""
     now = clock.now()
     cells: dict[str, Cell] = {
         "task": styled(task.task_id, "bold"),
@@ -65,20 +59,13 @@ def row_of(status: Status | str | None, task: Task) -> list[Cell]:
 
 
 def lock_of(task: Task) -> Cell:
-    """Return when the lock of a task in progress expires, or that it has expired."""
     expires: datetime | None = task.lock_expire_time
     if expires is None:
         return ""
     return styled(f"expired {between(expires)}", "red") if is_abandoned(task) else f"expires {between(expires)}"
 
 
-def waiting(number: Number) -> str:
-    """Return how many pending tasks wait for others, as in ` (9 wait)`, or an empty text."""
-    return f" ({number} wait)" if number.tasks else ""
-
-
 def held_back(pauses: Iterable[Pause], required: Iterable[str], limits: Iterable[Use]) -> Iterator[Text]:
-    """Yield a line for each pause, each required step that nobody declares, and each limit."""
     for line in required:
         yield Text(escaped(line), "red")
     for pause in pauses:
@@ -87,21 +74,20 @@ def held_back(pauses: Iterable[Pause], required: Iterable[str], limits: Iterable
         yield Text(escaped(str(use)), "yellow" if use.taken >= use.slots else "")
 
 
-# Damaged tasks: their stored attributes do not match the declared types.
+# Damaged tasks have stored attributes that do not match the declared types.
 
 _IN_TABLES = frozenset(
     {"status", "attempt", "due_time", "create_time", "update_time", "lock_expire_time", "worker", "last_error"}
 )
-"""The attributes that tables show. If one of them is damaged, tables leave the task out."""
+"""Tables leave out a task if one of these attributes is damaged."""
 
 
 class Damaged:
-    """Reports damaged tasks among those that a command reads. With `own_too`, it checks the user's attributes, too."""
+    """Reports damaged tasks. With `own_too`, it also checks the user's attributes."""
 
     def __init__(self, *, own_too: bool) -> None:
         self._own_too = own_too
         self.read = 0
-        """How many tasks were read, including damaged ones."""
         self._any = False
 
     def reported(self, tasks: Iterable[Task]) -> Iterator[Task]:
@@ -118,13 +104,11 @@ class Damaged:
         return (task for task in self.reported(tasks) if _IN_TABLES.isdisjoint(damages_of(task)))
 
     def report(self, task_id: str, unread: Mapping[str, Exception]) -> None:
-        """Warn about the attributes of a task that cannot be read."""
         self._any = True
         reasons = ", ".join(f"{name} ({one_line(error)})" for name, error in unread.items())
         warn(f"{task_id}  cannot be read: {reasons}")
 
     def exit(self) -> None:
-        """Exit with 1 if a task was damaged."""
         if self._any:
             raise typer.Exit(FOUND)
 
@@ -132,7 +116,6 @@ class Damaged:
 def print_tasks(
     found: Iterator[Task], kind: Status | str | None, most: int | None, none: str, *, as_json: bool
 ) -> None:
-    """Print the first tasks, or `none` if there are none, and exit with 1 if one is damaged."""
     damaged, shown = Damaged(own_too=True), islice(found, most)
     if as_json:
         say_json_array(map(task_as_json, damaged.reported(shown)))

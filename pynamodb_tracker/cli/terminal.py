@@ -1,4 +1,4 @@
-"""Output for people: lines, tables and progress. No text can send control characters to the terminal."""
+"""Output for people. Stored text cannot send control characters to the terminal."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def quoted(text: str) -> str:
-    r"""Quote the text for a shell. Unprintable characters become `$'\x1b'`, which bash and zsh understand."""
+    r"""Quote the text for a shell. Unprintable characters become `$'\x1b'`."""
     if text.isprintable():
         return shlex.quote(text)
     inside = "".join(each if each.isprintable() else escaped(each) for each in text.replace("\\", "\\\\"))
@@ -40,7 +40,7 @@ class StdoutError(OSError):
 
 @contextmanager
 def _printing() -> Iterator[None]:
-    """Turn errors of stdout into StdoutError, but leave BrokenPipeError alone."""
+    """Turn errors of stdout into StdoutError, except BrokenPipeError."""
     try:
         yield
     except (BrokenPipeError, StdoutError):
@@ -50,7 +50,7 @@ def _printing() -> Iterator[None]:
 
 
 class _Console(Console):
-    """A console that escapes control characters in text, and raises BrokenPipeError where rich would exit with 1."""
+    """A console that escapes control characters, and raises BrokenPipeError instead of exiting with 1."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
         for segment in super().render(renderable, options):
@@ -68,23 +68,21 @@ class _Console(Console):
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return a console that prints text without markup or automatic colours."""
     return _Console(stderr=stderr, highlight=False, markup=False, emoji=False)
 
 
 def say(text: str | Text, on: Console | None = None) -> None:
-    """Print a line on stdout, without wrapping it."""
     (on or console()).print(text, soft_wrap=True)
 
 
 def warn(text: str) -> None:
-    """Print a line on stderr, without wrapping it. It appears above the live bar, if there is one."""
+    """Print a line on stderr, without wrapping it, and above the live bar if there is one."""
     on = _live_bars[-1].console if _live_bars else console(stderr=True)
     on.print(escaped(text), soft_wrap=True)
 
 
 def write(text: str) -> None:
-    """Write to stdout for programs. Raise StdoutError if it is closed (`say` ignores that)."""
+    """Write to stdout for programs. Raise StdoutError if it is closed."""
     if sys.stdout is None:
         raise StdoutError(errno.EBADF, "it is closed")
     with _printing():
@@ -92,28 +90,24 @@ def write(text: str) -> None:
 
 
 def flush() -> None:
-    """Flush stdout: a full disk is reported here, and not when Python exits."""
+    """Flush stdout, so that a full disk is reported here and not when Python exits."""
     if sys.stdout is not None:
         with _printing():
             sys.stdout.flush()
 
 
 def say_id(task_id: str) -> None:
-    """Print an id for a command that reads ids from stdin. At a terminal, it is escaped.
-
-    An id with a line break is always escaped, because it would be read as two ids.
-    """
+    """Print an id for a command that reads ids from stdin. It is escaped at a terminal or if it has a line break."""
     is_one_line = task_id.splitlines() == [task_id]
     write(f"{task_id if is_one_line and not sys.stdout.isatty() else escaped(task_id)}\n")
 
 
 def say_json(document: object) -> None:
-    """Print one JSON document on stdout."""
     write(exact_json.dumps(document, indent=2) + "\n")
 
 
 def say_json_array(entries: Iterable[Mapping[str, Any]]) -> None:
-    """Print a JSON array on stdout, one entry per line, as soon as each is read."""
+    """Print a JSON array on stdout, one entry per line as it is read."""
     before = "["
     for entry in entries:
         write(f"{before}\n  {exact_json.dumps(entry)}")
@@ -129,29 +123,26 @@ COLOURS: dict[Status | None, str] = {
     Status.SUCCEEDED: "green",
     None: "yellow",
 }
-"""Colours by status. None is a status that no step declares."""
 
 
 # Tables.
 
-_BLOCK = 200
-"""Rows that are read and aligned together, so that a long table appears while it is read."""
+_BLOCK = 200  # rows that are aligned together, so that a long table appears in blocks
 
 _GAP, _LONGEST_ID, _SHORTEST_ID = 2, 40, 12
-"""Spaces between columns, the id width (a UUID fits) that is not folded if there is room, and the least id width."""
+"""Spaces between columns, the id width that is not folded if there is room (a UUID), and the least id width."""
 
 _ALIGNED_RIGHT = frozenset({"age", "attempt", "due", "first", "newest", "tasks"})
 
 Cell = str | Text
 
 
-def print_table(titles: Sequence[str], rows: Iterable[Sequence[Cell]]) -> int:
-    """Print rows under their titles, and return how many there were. Without rows, print nothing.
+def print_table(titles: Sequence[str], rows: Iterable[Sequence[Cell]], on: Console | None = None) -> int:
+    """Print rows under their titles, and return how many there were.
 
-    At a terminal, the last column is cut if there is no room, and other long texts, such as ids, are folded. Elsewhere,
-    lines have any length.
+    A terminal cuts the last column and folds other long texts. Elsewhere, lines have any length.
     """
-    on, coming, printed = console(), iter(rows), 0
+    on, coming, printed = on or console(), iter(rows), 0
     widths = [cell_len(title) for title in titles]
     while block := [
         [styled(each) if isinstance(each, str) else each for each in row] for row in islice(coming, _BLOCK)
@@ -181,7 +172,7 @@ def print_table(titles: Sequence[str], rows: Iterable[Sequence[Cell]]) -> int:
 
 
 def _longest(widths: Sequence[int], room: int) -> int:
-    """Return the width above which columns are folded. The last column gets a third, the others share the rest."""
+    """Return the width above which columns fold. The last column gets a third."""
     left = room - min(room // 3, widths[-1]) - _GAP * len(widths)
     possible = range(_SHORTEST_ID, max(_LONGEST_ID, room // 3) + 1)
     fitting = (each for each in possible if sum(min(width, each) for width in widths[:-1]) <= left)
@@ -196,14 +187,13 @@ def styled(text: str, style: str = "") -> Text:
 # Progress.
 
 _LINE_EVERY = 5.0
-"""Seconds between two plain lines."""
 
 _live_bars: list[ProgressBar] = []
-"""The bar on the screen. Text has to be printed by its console, or a copy of the bar would stay there."""
+"""The bar on the screen. Its console has to print other text, or a copy of the bar would stay there."""
 
 
 class Progress:
-    """Shows on stderr how far a command is: with a live bar at a terminal, or with a line every five seconds."""
+    """Shows progress on stderr, with a live bar at a terminal or else a line every five seconds."""
 
     def __init__(self, title: str = "", bar: ProgressBar | None = None) -> None:
         self._title = title
@@ -211,7 +201,6 @@ class Progress:
         self._next_line = time.monotonic() + _LINE_EVERY
 
     def show(self, done: float, note: str) -> None:
-        """Show how much is done, with a note in words."""
         if self._bar is not None:
             (task,) = self._bar.tasks
             total = None if task.total is None else max(task.total, done)  # there may be more than was counted
@@ -221,7 +210,6 @@ class Progress:
             self._next_line = time.monotonic() + _LINE_EVERY
 
     def end(self) -> None:
-        """Show that everything is done, even if more was expected."""
         if self._bar is not None:
             (task,) = self._bar.tasks
             self._bar.update(task.id, total=task.completed or 1, completed=task.completed or 1)
@@ -235,7 +223,6 @@ class Progress:
 
 @contextmanager
 def progress(title: str, total: float | None) -> Iterator[Progress]:
-    """Show progress until the block ends. `total` is None if it is unknown."""
     on = console(stderr=True)
     if not on.is_interactive:
         yield Progress(title)

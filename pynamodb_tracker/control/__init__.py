@@ -1,1 +1,4 @@
-"""Items of a use case beside its tasks: pauses, step numbers, counts of transitions, and concurrency limits."""
+"""Items beside a use case's tasks: pauses, step numbers, counts of transitions, and concurrency limits.
+
+No task can have their keys, because use case names contain no `#`.
+"""

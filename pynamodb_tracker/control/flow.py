@@ -1,8 +1,8 @@
 """Counts transitions (`count_transitions=True`): how many tasks arrived, and how their runs ended, per step and hour.
 
-Each process adds its numbers to one item per hour: after 60 transitions, or at the first one that is 10 minutes later.
-In Lambda, an environment sends its first transition immediately. The numbers are approximate: unsent ones are lost when
-the process ends or a request is slow, and a repeated request counts twice.
+Each process adds its numbers to one item per hour: after 60 transitions, or at the first one 10 minutes later. A Lambda
+environment sends its first transition immediately. Numbers are approximate: counts get lost when a process ends or a
+request is slow, and a repeated request counts twice.
 """
 
 from __future__ import annotations
@@ -32,20 +32,15 @@ from pynamodb_tracker.writes.lock import Journal
 
 log = logging.getLogger("pynamodb_tracker")
 
-CREATED = "created"
-"""Counts new tasks. A run is counted by its outcome and step number, such as `succeeded#200`."""
+CREATED = "created"  # counts new tasks. Runs are counted by outcome and step number, as in `succeeded#200`
 
-LEFT, CAME = "left", "came"
-"""Additional counts, with both step numbers, for a success that does not lead to the next step."""
+LEFT, CAME = "left", "came"  # for a success that does not lead to the next step, counts with both step numbers
 
-TOOK = "took"
-"""Counts the successes of a step by duration, with the number of the first bound that is not less."""
+TOOK = "took"  # counts a step's successes by duration. The suffix is the first bound that is not less
 
-BOUNDS = (0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000, 3600)
-"""Seconds. They separate 12 buckets, each about three times as long as the one before."""
+BOUNDS = (0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000, 3600)  # seconds. They separate 12 buckets
 
 _MOST, _LONGEST = 60, timedelta(minutes=10)
-"""How many transitions are sent together, and how long the first one may wait for others."""
 _WITHIN = timedelta(seconds=0.5)
 _KEPT = timedelta(days=30)
 _HOUR = timedelta(hours=1)
@@ -57,7 +52,6 @@ class _Counts:
     def __init__(self, table: TableConnection) -> None:
         self.table = table
         self.is_off = False
-        """Whether the process has stopped sending because it lacks permission."""
         self._numbers: dict[datetime, Counter[str]] = {}
         self._gathered = 0
         self._since: datetime | None = None
@@ -85,19 +79,18 @@ _guard = threading.Lock()
 
 @in_forked_process
 def _forget() -> None:
-    """Start from zero in a forked process, because the parent sends its own counts."""
+    """Start from zero in a forked process, because its parent sends its own counts."""
     global _guard  # noqa: PLW0603 - one per process
     _guard = threading.Lock()
     _counts.clear()
 
 
 def _bucket_of(took: timedelta) -> int:
-    """Return the number of a duration's bucket, from 0."""
     return bisect_left(BOUNDS, took.total_seconds())
 
 
 def quantile(buckets: Sequence[int], share: float) -> timedelta | None:
-    """Return about how long so many of the counted successes took at most, or None without any."""
+    """Return about how long this share of counted successes took at most."""
     left = share * sum(buckets)
     bounds = (BOUNDS[0] / 3, *BOUNDS, BOUNDS[-1] * 3)
     for number, low, high in zip(buckets, bounds, bounds[1:], strict=False):
@@ -108,7 +101,7 @@ def quantile(buckets: Sequence[int], share: float) -> timedelta | None:
 
 
 def count(model: type[TaskRow], *names: str) -> None:
-    """Count a transition under each of these names, and send the counts if it is time. This never raises."""
+    """Count a transition under these names, and send the counts if it is time. This never raises."""
     try:
         table = model.tracker.connection()
         with _guard:
@@ -141,14 +134,13 @@ def count_end(journal: Journal[Any], *, has_created: bool) -> None:
 
 
 def _send(model: type[TaskRow], counts: _Counts, hour: datetime, numbers: Counter[str]) -> None:
-    """Add the numbers to the hour's item, with a single attempt."""
     if counts.is_off:
         return
     names, now = list(enumerate(numbers)), clock.now()
     added = ", ".join(f"#n{at} :n{at}" for at, _ in names)
     request = {
         "TableName": counts.table.table_name,
-        "Key": _key(model, hour),
+        "Key": _hour_key(model, hour),
         "UpdateExpression": f"SET #mark = :mark, expire_time = :expires ADD {added}",
         "ExpressionAttributeNames": {"#mark": GROUP_OF} | {f"#n{at}": name for at, name in names},
         "ExpressionAttributeValues": {
@@ -163,32 +155,29 @@ def _send(model: type[TaskRow], counts: _Counts, hour: datetime, numbers: Counte
         if error.response["Error"]["Code"] not in DENIED:
             raise
         counts.is_off = True
-        text = "this process stops counting the flow of %s, because it may not write it: %s"
+        text = "this process stops counting the flow of %s, because it lacks permission: %s"
         log.warning(text, model.__name__, error, extra=log_fields(model.tracker.use_case.name))
 
 
-def _key(model: type[TaskRow], hour: datetime) -> Item:
-    """Return an hour's key. No task can have it, because use case names contain no `#`."""
+def _hour_key(model: type[TaskRow], hour: datetime) -> Item:
     name = model.tracker.use_case.name
     return item_key(f"{name}#flow", f"#flow#{hour:%Y%m%d%H}")
 
 
 @dataclass(frozen=True, slots=True)
 class Hour:
-    """One hour's counts by name, empty if nothing was counted."""
-
     begin: datetime
     numbers: dict[str, int]
 
 
 def keys_of(model: type[TaskRow], now: datetime) -> list[Item]:
-    """Return the keys of the last 24 hours, oldest first. Reading takes one read unit per existing item."""
+    """Return the keys for 24 hours, oldest first."""
     last = now.replace(minute=0, second=0, microsecond=0)
-    return [_key(model, last - _HOUR * at) for at in reversed(range(_HOURS))]
+    return [_hour_key(model, last - _HOUR * at) for at in reversed(range(_HOURS))]
 
 
 def hours_in(model: type[TaskRow], now: datetime, found: Mapping[RowKey, Item]) -> Sequence[Hour]:
-    """Return the counts of the last 24 hours, oldest first, from the items that were found."""
+    """Return the counts for 24 hours, oldest first, from these items."""
     last = now.replace(minute=0, second=0, microsecond=0)
     hours = []
     for at, key in enumerate(keys_of(model, now)):
@@ -199,6 +188,5 @@ def hours_in(model: type[TaskRow], now: datetime, found: Mapping[RowKey, Item]) 
 
 
 def read(model: type[TaskRow]) -> Sequence[Hour]:
-    """Return the counts of the last 24 hours, oldest first."""
     now = clock.now()
     return hours_in(model, now, by_key(get_items(model.tracker.connection(), keys_of(model, now))))

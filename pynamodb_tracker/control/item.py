@@ -1,18 +1,17 @@
 """A use case's control item: paused and required steps, and the numbers under which steps are stored.
 
-paused#200    {token, until, reason, by, time}; without `until`, the step was resumed
-required#150  the same, for a step that no success may pass over; without `until`, it is no longer required
+paused#200    {token, until, reason, by, time} -- a resumed step has no `until`
+required#150  the same, for a step that no success may pass over
 steps         JSON: {"200": ["ship"]}, the names that each number has had
 
-Each command has a token, so a late copy of an earlier command cannot undo it. The later `until` wins:
+Each command has a token, so late copies of earlier commands cannot undo it. The later `until` wins:
 
     pause    IF  no pause yet, or its token < :token and (it has no `until`, or an earlier one)
     keep     IF  token = :seen          the existing pause lasts longer: only raise its token
     resume   IF  no pause yet, or its token < :token
 
-A number keeps all its names. If a known name appears under another number, the step was renumbered, and tasks stored
-under the old number would change their step. A new name under a known number is a rename, unless there are also new
-numbers.
+A known name under another number means that the step was renumbered, which would move stored tasks to another step. A
+new name under a known number is a rename, unless there are also new numbers.
 """
 
 from __future__ import annotations
@@ -76,7 +75,6 @@ class Pause:
 
     @property
     def is_in_force(self) -> bool:
-        """Whether the pause has not ended yet."""
         return self.until is None or clock.now() < self.until
 
     def __str__(self) -> str:
@@ -86,18 +84,12 @@ class Pause:
 
 
 class Control(NamedTuple):
-    """A control item's contents."""
-
-    pauses: dict[int, Pause]
-    """The last pause per step number, unless the step was resumed. It may have ended."""
+    pauses: dict[int, Pause]  # the last pause per step number, unless the step was resumed. It may have ended
     required: dict[int, Pause]
-    """By step number, who has required it when."""
     steps: str | None
-    """The recorded names as they are stored, if any."""
 
     @property
     def names(self) -> Names:
-        """The recorded names."""
         return {int(number): names for number, names in json.loads(self.steps or "{}").items()}
 
     @property
@@ -106,7 +98,7 @@ class Control(NamedTuple):
         return [pause for _, pause in sorted(self.pauses.items()) if pause.is_in_force]
 
     def undeclared(self, model: type[TaskRow]) -> list[str]:
-        """Return a line for each required step that this program does not declare, or that no program has run."""
+        """Return a line per required step that no program has run or this program does not declare."""
         lines, declared = [], _declared_names(model)
         for number, since in sorted(self.required.items()):
             if number not in declared or number not in self.names:
@@ -117,22 +109,21 @@ class Control(NamedTuple):
 
 
 def key_of_control(model: type[TaskRow]) -> Item:
-    """Return the control item's key. No task can have it, because use case names contain no `#`."""
     return item_key(model.tracker.use_case.name, _RANGE_KEY)
 
 
 def _check_pausable(model: type[TaskRow]) -> None:
     if not model.tracker.obeys_control():
         raise TrackerError(
-            f"no program obeys pauses or required steps of {model.__name__}: remove pausable=False from its UseCase, "
-            "and deploy that to all programs that run its tasks"
+            f"steps of {model.__name__} cannot be paused or required: remove pausable=False from its UseCase, and "
+            "deploy all programs that run its tasks"
         )
 
 
 def read(model: type[TaskRow], *, within: timedelta | None = None) -> Control:
     """Read the control item for one read unit, or raise TrackerError.
 
-    `within` a short time, it is eventually consistent, for half a unit.
+    With `within`, the read is eventually consistent, for half a unit, and ends in that time.
     """
     _check_pausable(model)
     until = None if within is None else clock.now() + within
@@ -141,7 +132,6 @@ def read(model: type[TaskRow], *, within: timedelta | None = None) -> Control:
 
 
 def parse(model: type[TaskRow], item: Item) -> Control:
-    """Return the contents of a control item that was read, or raise TrackerError."""
     try:
         pauses, required = (
             {
@@ -159,7 +149,6 @@ def parse(model: type[TaskRow], item: Item) -> Control:
 
 
 def in_force(model: type[TaskRow]) -> list[Pause]:
-    """Return the current pauses, ordered by step number."""
     return read(model).in_force
 
 
@@ -178,20 +167,20 @@ def _parse_pause(model: type[TaskRow], number: int, stored: Mapping[str, Any]) -
 def pause(model: type[TaskRow], number: int, until: datetime | None, reason: str, by: str | None) -> Pause:
     """Pause a step. Return the new pause, or the existing one if that lasts longer."""
     if len(reason) > _LONGEST_REASON:
-        raise ValueError(f"the reason for a pause has at most {_LONGEST_REASON:,} characters, not {len(reason):,}")
+        raise ValueError(f"the reason has {len(reason):,} characters: write at most {_LONGEST_REASON:,}")
     stored = {"until": clock.stamp(until or clock.NEVER), "reason": clean(reason), **_sign(by)}
     return _parse_pause(model, number, _send_command(model, f"{_PAUSED}{number}", stored, _SHORTER))
 
 
 def resume(model: type[TaskRow], number: int, by: str | None) -> None:
-    """Resume a step. Late copies of an earlier pause no longer have any effect."""
+    """Resume a step. Late copies of earlier pauses no longer have any effect."""
     _send_command(model, f"{_PAUSED}{number}", _sign(by), _EARLIER)
 
 
 def require(model: type[TaskRow], number: int, by: str | None) -> None:
-    """Let no success pass over a step, which other programs may declare. Raise ValueError if it cannot be required.
+    """Require a step, which other programs may declare. Raise ValueError if it cannot be required.
 
-    Within 5 seconds, programs that obey this and do not declare the step let a success lead to it.
+    Within 5 seconds, successes in programs that do not declare it lead to it.
     """
     _check_pausable(model)
     _check_required(model, number)
@@ -203,17 +192,16 @@ def _check_required(model: type[TaskRow], number: int) -> None:
     name, declared = model.__name__, {codes.pending: codes for codes in model.tracker.steps}
     near = [codes for each, codes in declared.items() if 0 < abs(each - number) < SPACING]
     if not LOWEST <= number <= HIGHEST:
-        raise ValueError(f"the number of a step is from {LOWEST} to {HIGHEST}, not {number}")
+        raise ValueError(f"{number} is not a step number: write one from {LOWEST} to {HIGHEST}")
     if near:
         raise ValueError(f"{number} is not a step: {name}.{near[0].step} = Step({near[0].pending}) uses that number")
     if number <= min(declared):
-        raise ValueError(f"Step({number}) comes first, so new tasks begin there: only later steps can be required")
+        raise ValueError(f"Step({number}) is the first step, where new tasks begin: only later steps can be required")
     if any(codes.branch and codes.pending <= number for codes in declared.values()):
         raise ValueError(f"Step({number}) is a branch step of {name}, or comes after one: nothing leads to it")
 
 
 def stop_requiring(model: type[TaskRow], number: int, by: str | None) -> None:
-    """Let successes pass over a step again."""
     _send_command(model, f"{_REQUIRED}{number}", _sign(by), _EARLIER)
 
 
@@ -233,20 +221,19 @@ def _send_command(model: type[TaskRow], attribute: str, stored: dict[str, str], 
             return wanted
         seen = found.get("token", {}).get(STRING, "")
         if TOKEN.fullmatch(seen) is None:
-            raise _damage_error(model, f"{attribute} has {shown(seen)} for a token: remove that attribute")
+            raise _damage_error(model, f"the token of {attribute} is {shown(seen)}: remove that attribute")
         if seen > token:
             token = new_token(above=seen)
             continue
         values = {"token": wanted["token"], "seen": {STRING: seen}}
         if _send(model, attribute, _KEEP, "#pause.#token = :seen", values) is None:
-            return found  # the existing pause lasts longer, or it is this one and the response was lost
-    raise TrackerError(f"the pause in {model.__name__} changed {_TRIES} times in the meantime: try again")
+            return found  # the existing pause lasts longer, or is this one and the response was lost
+    raise TrackerError(f"another program changed the pause in {model.__name__} {_TRIES} times: try again")
 
 
 def _send(
     model: type[TaskRow], attribute: str, update: str, condition: str, values: dict[str, Any]
 ) -> dict[str, Any] | None:
-    """Send an update. If it is refused, return the step's attribute."""
     names = {"#pause": attribute, "#token": "token", "#until": "until", "#mark": GROUP_OF}
     known = values | {"mark": {STRING: model.tracker.use_case.name}}
     request = {
@@ -266,13 +253,13 @@ def _send(
 
 
 def forget(model: type[TaskRow]) -> None:
-    """Delete the control item, the list of schedules, and the last commands."""
+    """Delete the control item, the list of schedules and people's commands."""
     for key in (key_of_control(model), *keys_of(model)):
         send(model.tracker.connection(), "DeleteItem", {"Key": key})
 
 
 def compare(model: type[TaskRow], control: Control) -> None:
-    """Record new names and numbers of the class's steps. A renumbered step raises DefinitionError."""
+    """Record new step names and numbers of a class. A renumbered step raises DefinitionError."""
 
     def added(known: Names) -> Names:
         refuse_moved(model, known)
@@ -282,7 +269,7 @@ def compare(model: type[TaskRow], control: Control) -> None:
 
 
 def accept(model: type[TaskRow]) -> None:
-    """Record the class's steps as they are. Numbers that it does not declare keep their other names."""
+    """Record the class's steps as they are. Undeclared numbers keep their other names."""
 
     def replaced(known: Names) -> Names:
         declared = _declared_names(model)
@@ -297,7 +284,7 @@ def _declared_names(model: type[TaskRow]) -> dict[int, str]:
 
 
 def refuse_moved(model: type[TaskRow], known: Names) -> None:
-    """Raise a DefinitionError with the right numbers if the class has renumbered a step."""
+    """Raise a DefinitionError with the right numbers if a step was renumbered."""
     declared, name = _declared_names(model), model.__name__
     steps = set(declared.values())
     moved = {n: step for n, names in known.items() for step in names if step in steps - {declared.get(n)}}
@@ -309,14 +296,14 @@ def refuse_moved(model: type[TaskRow], known: Names) -> None:
     given = ", ".join(f"{step} = Step({number})" for number, step in sorted(back.items()))
     what = "other numbers" if moved else f"other names, together with new numbers ({', '.join(map(str, new))}),"
     raise DefinitionError(
-        f"{name} declares {what} for steps that have stored tasks: give back {given}. Number a new step between "
-        "its neighbours, and rename a step in a separate deployment. If no task is stored at these steps, "
-        f"pynamodb-tracker steps --accept records the numbers of {name} as they are"
+        f"{name} declares {what} for steps that have stored tasks: restore {given}. Number a new step between its "
+        "neighbours, and rename a step in a separate deployment. If no task is stored at these steps, record the new "
+        "numbers with pynamodb-tracker steps --accept"
     )
 
 
 def _write_names(model: type[TaskRow], change: Callable[[Names], Names], control: Control) -> None:
-    """Change the recorded names. If another program does so, too, read them and try again."""
+    """Change the recorded names. If another program changes them too, try again."""
     for _ in range(_TRIES):
         wanted = change(control.names)
         if wanted == control.names:
@@ -327,7 +314,7 @@ def _write_names(model: type[TaskRow], change: Callable[[Names], Names], control
             log.info(text, model.__name__, wanted, extra=log_fields(model.tracker.use_case.name))
             return
         control = read(model)
-    raise TrackerError(f"the recorded steps of {model.__name__} changed {_TRIES} times in the meantime: try again")
+    raise TrackerError(f"another program changed the recorded steps of {model.__name__} {_TRIES} times: try again")
 
 
 def _has_written(model: type[TaskRow], seen: str | None, wanted: str) -> bool:
@@ -341,6 +328,6 @@ def _has_written(model: type[TaskRow], seen: str | None, wanted: str) -> bool:
     }
     try:
         send(model.tracker.connection(), "UpdateItem", request)
-    except Refused:  # perhaps an earlier copy of this request was applied, which the next read shows
+    except Refused:  # an earlier copy of this request may have been applied, which the next read shows
         return False
     return True

@@ -1,6 +1,6 @@
 """A limit on how many tasks run at once in all programs. Its slots are items in the table.
 
-    bank#07, #limit   {lock, lock_expire_time, worker, wanted}; without `lock_expire_time`, the slot is free
+    bank#07, #limit   {lock, lock_expire_time, worker, wanted} -- a free slot has no `lock_expire_time`
 
 The writes to a slot, and their conditions:
 
@@ -9,8 +9,8 @@ The writes to a slot, and their conditions:
     give back   IF  lock = :token
     ask for it  IF  lock = :seen, and there is a lock_expire_time
 
-A slot's tokens only grow, and a free slot keeps its last one. That way, late copies of writes are refused: a late take
-does not have a later token. Any other late write finds that the slot is free, or that somebody else has taken it.
+A slot's tokens only grow, and a free slot keeps its last one. This refuses late copies of writes: a late take does not
+have a higher token, and other late writes find that the slot is free or another worker's.
 """
 
 from __future__ import annotations
@@ -32,11 +32,12 @@ from pynamodb_tracker.model.worker_name import this_worker
 from pynamodb_tracker.writes.lock import new_token
 
 LIFETIME = timedelta(seconds=30)
-"""How long a slot is held without being renewed. After that and the margin, others may take it."""
+"""How long a slot is held without a renewal. After that and the margin, others may take it."""
 
 WITHIN = timedelta(seconds=3)
-"""How long a renewal may take, including retries. Other slots wait for it. A return may take twice as long: nobody
-repeats it, and a slot that is not given back is free only when it has expired."""
+"""How long a renewal may take, including retries, because other slots wait for it. A return may take twice as long: it
+is not repeated, and without it, the slot is taken until it expires.
+"""
 
 _RANGE_KEY = "#limit"
 _LONGEST_NAME = 255
@@ -53,15 +54,15 @@ STILL_TAKEN = "#lock = :token AND attribute_exists(#until)"
 
 @dataclass(frozen=True, slots=True)
 class ConcurrencyLimit:
-    """A limit on how many tasks run at the same time. All steps that use it and all programs share it.
+    """A limit on how many tasks run at the same time, shared by all steps that use it and by all programs.
 
-    Each run takes one of the slots before it starts its task. Workers, `run_all`, `arun_all` and `retry_handler` wait
-    for one, and handlers wait up to 2 seconds. `start` and `run` do not wait: they raise ConcurrencyLimitReachedError.
-    The slots of a worker that died are free again after 30 seconds plus the clock margin.
+    Each run takes a slot before it starts its task. Workers, `run_all`, `arun_all` and `retry_handler` wait for one,
+    and handlers wait up to 2 seconds. `start` and `run` raise ConcurrencyLimitReachedError instead of waiting. A dead
+    worker's slots become free 30 seconds plus the clock margin later.
 
     Args:
         name: Text of 1 to 255 bytes without `#`. All use cases in a table share the limit with this name.
-        slots: How many tasks may run at the same time, from 1 to 1,000. Any deployment may change it.
+        slots: How many tasks may run at the same time, from 1 to 1,000. You may change it in any deployment.
 
     Raises:
         ValueError: The name or the number is outside of these bounds.
@@ -74,7 +75,6 @@ class ConcurrencyLimit:
     slots: int
 
     def __post_init__(self) -> None:
-        """Check both arguments."""
         name: object = self.name
         if not isinstance(name, str) or "#" in name or not 1 <= len(name.encode(errors="replace")) <= _LONGEST_NAME:
             limits = f"text of 1 to {_LONGEST_NAME} bytes without '#'"
@@ -89,23 +89,15 @@ ConcurrencyLimit.__init__ = written_as('ConcurrencyLimit("bank", 20)')(Concurren
 
 @dataclass(frozen=True, slots=True)
 class StoredSlot:
-    """A slot as it is stored."""
-
     number: int
     lock: str = ""
-    """The token of the last worker that took it."""
     until: datetime | None = None
-    """When it expires, or None if it is free."""
     is_wanted: bool = False
-    """Whether somebody is waiting for it."""
-    is_damaged: bool = False
-    """Whether another program has changed it so that nobody can take it."""
+    is_damaged: bool = False  # whether another program has changed it so that nobody can take it
     worker: str = ""
-    """The worker that has it. Empty if it is free."""
 
     @classmethod
     def read(cls, number: int, item: Item) -> StoredSlot:
-        """Read a slot from its item."""
         names = "lock", "lock_expire_time", "worker"
         lock, time, worker = (item[name].get(STRING, "-") if name in item else "" for name in names)
         until = clock.read(time)
@@ -113,24 +105,24 @@ class StoredSlot:
         return cls(number, lock, until, "wanted" in item, is_damaged, worker)
 
     def is_free(self, margin: timedelta) -> bool:
-        """Return whether it can be taken now, according to this process's clock."""
+        """Return whether this process can take it now, by its own clock."""
         return not self.is_damaged and (self.until is None or self.until < clock.now() - margin)
 
 
 class Taken(Exception):  # noqa: N818 - a response, not an error
-    """Somebody else has the slot."""
+    """Another worker has the slot."""
 
 
 @dataclass(frozen=True, slots=True)
 class SlotTable:
-    """Requests for the slots of one limit in one table. Each write takes one write unit."""
+    """The requests for one limit's slots. Each write takes one write unit."""
 
     table: TableConnection
     name: str
     margin: timedelta
 
     def take(self, number: int) -> StoredSlot:
-        """Take a slot. Raises `Taken` if somebody else has it."""
+        """Take a slot. Raise `Taken` if another worker has it."""
         token = new_token()
         for _ in range(_TRIES):
             now = clock.now()  # before sending the request, so that others do not expect an earlier end
@@ -138,7 +130,7 @@ class SlotTable:
             update = "SET #lock = :token, #until = :until, #worker = :worker, #mark = :mark REMOVE #wanted"
             values |= {"worker": this_worker(), "mark": self.name}
             found = self._send_update(number, update, f"{NEVER_TWICE} AND {FREE}", values)
-            if found.lock == token:  # also if an earlier copy of the request was applied
+            if found.lock == token:  # an earlier copy of this request may have been applied
                 return found
             if not found.is_free(self.margin):
                 break
@@ -146,7 +138,7 @@ class SlotTable:
         raise Taken
 
     def renew(self, number: int, token: str) -> StoredSlot:
-        """Renew a slot. Raises `Taken` if somebody else has it."""
+        """Renew a slot. Raise `Taken` if another worker has it."""
         now = clock.now()
         values = {"token": token, "until": clock.stamp(now + LIFETIME)}
         with ending_by(now + WITHIN):
@@ -156,17 +148,16 @@ class SlotTable:
         return found
 
     def give_back(self, number: int, token: str) -> None:
-        """Give a slot back, unless somebody else already has it."""
+        """Give a slot back, unless another worker already has it."""
         with ending_by(clock.now() + 2 * WITHIN):
             self._send_update(number, "REMOVE #until, #worker, #wanted", MINE, {"token": token})
 
     def ask_for(self, seen: StoredSlot) -> None:
-        """Tell the slot's holder that somebody is waiting."""
         values = {"token": seen.lock, "wanted": clock.stamp(clock.now())}
         self._send_update(seen.number, "SET #wanted = :wanted", STILL_TAKEN, values)
 
     def read(self, numbers: Iterable[int]) -> Iterator[StoredSlot]:
-        """Read slots, eventually consistent, for half a read unit each. One request reads 100."""
+        """Read slots, eventually consistent, at half a read unit each and 100 per request."""
         wanted = {f"{self.name}#{number:02}": number for number in numbers}
         keys = [self._key(number) for number in wanted.values()]
         for item in get_items(self.table, keys, consistent=False):
@@ -174,14 +165,13 @@ class SlotTable:
         yield from map(StoredSlot, wanted.values())
 
     def key_text(self, number: int) -> str:
-        """Return a slot's key as people read it."""
         return f"{self.name}#{number:02}, {_RANGE_KEY}"
 
     def _key(self, number: int) -> Item:
         return item_key(f"{self.name}#{number:02}", _RANGE_KEY)
 
     def _send_update(self, number: int, update: str, condition: str, values: dict[str, str]) -> StoredSlot:
-        """Send an update. Return the updated slot or, if the update was refused, the slot as it is."""
+        """Return the updated slot, or the current one if the update was refused."""
         names = {"lock": "lock", "until": "lock_expire_time", "worker": "worker", "wanted": "wanted", "mark": GROUP_OF}
         text = f"{update} {condition}"
         request = {

@@ -1,7 +1,7 @@
-"""Two small items of a use case: the list of its schedules, and the last commands of people.
+"""Two small items per use case: the list of schedules, and people's last commands.
 
-They are for people who look. Nothing depends on them, so a write that fails is logged and changes nothing else. A
-schedule is listed before its row is written: an id without a row, or whose row no longer repeats, is passed over.
+They are only for display, so a write that fails is only logged. A schedule is listed before its row is written, so
+readers skip ids without a repeating row.
 """
 
 from __future__ import annotations
@@ -26,11 +26,9 @@ from pynamodb_tracker.model.row import TaskRow
 
 log = logging.getLogger("pynamodb_tracker")
 
-MOST_SCHEDULES = 200
-"""How many ids the list has. Each write of it costs a unit per KB."""
+MOST_SCHEDULES = 200  # ids in the list. A write costs a unit per KB of it
 _MOST_COMMANDS = 20
-_LONGEST = 120
-"""Bytes of each text of a command."""
+_LONGEST = 120  # bytes per text
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,27 +37,22 @@ class Command:
 
     time: datetime
     by: str
-    did: str
-    """The verb, such as `reopened`."""
+    did: str  # the verb, such as `reopened`
     about: str
-    """A task's id, a step, or a state."""
-    tasks: int
-    """How many tasks were changed, 0 for a command about a step."""
+    tasks: int  # how many tasks it changed, or 0 for a command about a step
     reason: str
 
 
 def schedules_key(model: type[TaskRow]) -> Item:
-    """Return the key of the list of schedules. No task has it, because use case names contain no `#`."""
     return item_key(model.tracker.use_case.name, "#schedules")
 
 
 def commands_key(model: type[TaskRow]) -> Item:
-    """Return the key of the item with the last commands."""
     return item_key(model.tracker.use_case.name, "#commands")
 
 
 def add_schedule(model: type[TaskRow], task_id: str) -> None:
-    """List a task that repeats, unless the list is full. It costs one request."""
+    """List a repeating task in one request, unless the list is full."""
     values = {"id": {STRING: task_id}, "ids": {STRING_SET: [task_id]}, "most": {"N": str(MOST_SCHEDULES)}}
     room = "attribute_not_exists(#l) OR size(#l) < :most OR contains(#l, :id)"
     with suppress(Refused):
@@ -67,19 +60,17 @@ def add_schedule(model: type[TaskRow], task_id: str) -> None:
 
 
 def remove_schedule(model: type[TaskRow], task_id: str) -> None:
-    """Remove a deleted task from the list."""
     _send(model, schedules_key(model), "SET #mark = :mark DELETE #l :ids", "", {"ids": {STRING_SET: [task_id]}})
 
 
 def schedules_in(item: Item) -> list[str]:
-    """Return the listed ids."""
     return sorted(item.get("listed", {}).get(STRING_SET, ()))
 
 
 def record(
     model: type[TaskRow], by: str | None, did: str, about: str, *, tasks: int = 0, reason: str | None = None
 ) -> None:
-    """Keep a command of a person, one of the last 20. It costs one request, or two once there are 20."""
+    """Keep a person's command among the last 20, in one request, or two once there are 20."""
     texts = [cut(clean(text or ""), _LONGEST) for text in (by, did, about, reason)]
     entry = {STRING: strict_json.dumps([clock.stamp(clock.now()), *texts, tasks], ensure_ascii=False)}
     key, most = commands_key(model), {"most": {"N": str(_MOST_COMMANDS)}}
@@ -92,10 +83,9 @@ def record(
 
 
 def commands_in(item: Item) -> list[Command]:
-    """Return the readable commands, the last one first."""
     found = []
     for entry in reversed(item.get("listed", {}).get(LIST, ())):
-        with suppress(KeyError, TypeError, ValueError):  # another program has changed it
+        with suppress(KeyError, TypeError, ValueError):  # another program may have changed it
             time, by, did, about, reason, tasks = json.loads(entry[STRING])
             found.append(Command(clock.parse(time), str(by), str(did), str(about), int(tasks), str(reason)))
     return found
@@ -120,5 +110,4 @@ def _send(model: type[TaskRow], key: Item, update: str, condition: str, values: 
 
 
 def keys_of(model: type[TaskRow]) -> Sequence[Item]:
-    """Return the keys of both items."""
     return schedules_key(model), commands_key(model)

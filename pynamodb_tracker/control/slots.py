@@ -1,10 +1,10 @@
-"""The slots of limits that this process has. A task takes one, and leaves it to the next task of this process.
+"""A process's slots of limits. A task takes a slot, and leaves it to the next task of this process.
 
     taken ---- in use ---- idle ---- in use ---- ... ---- idle for a second, or wanted by others: given back
-       `------- renewed each time that a third of its lifetime has passed -------'
+       `------- renewed whenever a third of its lifetime has passed -------'
 
-One thread renews the slots and another one gives them back, as long as there are any. That way, renewals wait for
-nothing else. Nobody waits for a slot while using another one, so no two tasks can wait for each other.
+While there are slots, one thread renews them and another gives them back, so that nothing delays a renewal. Nobody
+waits for a slot while using one, so no two tasks can wait for each other.
 """
 
 from __future__ import annotations
@@ -36,70 +36,50 @@ from pynamodb_tracker.model.worker_name import this_worker
 log = logging.getLogger("pynamodb_tracker")
 
 IDLE_FOR = timedelta(seconds=1)
-"""How long a slot is kept for the next task."""
 
 USED_FOR = LIFETIME / 3
-"""After that, a slot that others want is given back when its task ends. Also the time between two renewals."""
+"""After that, a slot goes to others that want it when its task ends. It is also the renewal interval."""
 
-LOOK_EVERY = timedelta(seconds=2)
-"""The average time between two looks for a free slot."""
+LOOK_EVERY = timedelta(seconds=2)  # the average time between two looks for a free slot
 
 _LOOKED_AT = 25
-"""How many slots are read at a time. Reading more would cost more than it may gain."""
 
-_GLANCE = 0.25
-"""Seconds between two checks of which slots to renew or give back. They send no request."""
+_GLANCE = 0.25  # seconds between two checks of which slots to renew or give back
 
-_PAUSE = 0.7
-"""The average seconds between two looks for a slot in a call that waits for one."""
+_PAUSE = 0.7  # the average seconds between two looks for a slot in a call that waits
 
-_IN_A_ROW = 3
-"""How many renewals one thread may send, one after another. Even if each takes its full time, all of them end within a
-third of a slot's lifetime."""
+_IN_A_ROW = 3  # renewals per thread, so that slow ones still end within a third of LIFETIME
 
 _NAMED = 5
-"""How many holders of slots a message names."""
 
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
-_of_block: ContextVar[Sequence[LimitSlots]] = ContextVar("pynamodb_tracker_slots", default=())
-"""The limits of which the block in this context has a slot. Empty after the block, even in copies of the context."""
+_used_by_block: ContextVar[Sequence[LimitSlots]] = ContextVar("pynamodb_tracker_slots", default=())
+"""The limits that this context's block has slots of. It is empty after the block, even in copied contexts."""
 
 
 class Waiting(Protocol):
-    """What waits for slots."""
-
-    def wake(self) -> None:
-        """Look again."""
+    def wake(self) -> None: ...
 
 
 class _Waiter:
-    """A thread that waits for a slot."""
-
     def __init__(self) -> None:
         self.woken = threading.Event()
 
     def wake(self) -> None:
-        """Let it look again."""
         self.woken.set()
 
 
 class Slot:
-    """A slot that this process has taken."""
-
     def __init__(self, slots: LimitSlots, stored: StoredSlot, user: str) -> None:
         self.number = stored.number
         self.token = stored.lock
         self.until = stored.until or _LONG_AGO
-        self.is_wanted = False
-        """Whether others waited at the last renewal."""
-        self.user: str | None = user
-        """The step that uses it, for the log. None while it is idle."""
+        self.is_wanted = False  # whether others were waiting at the last renewal
+        self.user: str | None = user  # the step that uses it, for logs, or None while it is idle
         self.run: RunDetails | None = None
-        """The last run in it."""
         self.since = clock.now()
-        """When it was taken or became idle."""
         self._slots = slots
         self._taken = self.since
         self._process = os.getpid()
@@ -108,72 +88,58 @@ class Slot:
 
     @property
     def is_held(self) -> bool:
-        """Whether this process still has it. Checked immediately before a block begins."""
+        """Whether this process still has it. A run checks this immediately before its block."""
         return clock.now() < self.until
 
     @property
     def is_due_elsewhere(self) -> bool:
-        """Whether it was used for long enough while somebody else waits."""
+        """Whether somebody is waiting and it was used for long enough."""
         return self.is_wanted and not self._taken <= clock.now() < self._taken + USED_FOR
 
-    @property
-    def is_due_for_renewal(self) -> bool:
-        """Whether a third of its lifetime has passed."""
-        return clock.now() >= self.until - LIFETIME + USED_FOR
-
     def begin_use(self) -> None:
-        """Note that the block that begins now, in this context, uses it."""
-        self._before = _of_block.get()
-        _of_block.set(self._used)
+        """Note that the block that begins in this context uses it."""
+        self._before = _used_by_block.get()
+        _used_by_block.set(self._used)
         self._used.append(self._slots)
 
     def end_use(self) -> None:
         """Note that its block has ended, perhaps in another context."""
         self._used.clear()
-        if _of_block.get() is self._used:
-            _of_block.set(self._before)
+        if _used_by_block.get() is self._used:
+            _used_by_block.set(self._before)
 
     def leave(self) -> None:
-        """Leave it to the next task of this process, or give it back. A forked process has none to leave."""
+        """Leave it to the next task of this process. A forked process has none to leave."""
         if os.getpid() == self._process:
             self._slots.leave(self)
 
     def give_back(self) -> None:
-        """Give it back now, in a request. A forked process has none to give back."""
+        """Give it back in a request. A forked process has none to give back."""
         if os.getpid() == self._process:
             self._slots.give_back_now(self)
 
 
 class LimitSlots:
-    """The slots of one limit that this process has."""
-
     def __init__(self, table: SlotTable) -> None:
         self.table = table
-        self.next_look = _LONG_AGO
-        """When to send the next request for a free slot, at the earliest."""
+        self.next_look = _LONG_AGO  # the earliest time for the next request
         self.waiting: WeakSet[Waiting] = WeakSet()
-        """Woken when a task of this process leaves its slot."""
         self._mine: dict[int, Slot] = {}
         self._guard = threading.Lock()
         self._looking = threading.Lock()
         self._was_full = False
         self._others: list[str] = []
-        """The workers that had a slot at the last look, other than this process."""
         self._asked: StoredSlot | None = None
 
     def take(self, limit: ConcurrencyLimit, user: str, *, looks_now: bool = False) -> Slot | None:
-        """Take a slot, if there is one. Sends no request if one is idle in this process.
-
-        With `looks_now`, look at the table even if the last look was a moment ago.
-        """
-        if (slot := self._idle(limit, user)) is not None:
+        """Take a slot, if there is one. `looks_now` reads the table even right after the last look."""
+        if (slot := self._use_idle(limit, user)) is not None:
             return slot
         with self._looking:
-            slot = self._idle(limit, user)
-            return self._taken(limit, user) if slot is None and (looks_now or self._may_look(limit)) else slot
+            slot = self._use_idle(limit, user)
+            return self._take_free(limit, user) if slot is None and (looks_now or self._can_look(limit)) else slot
 
     def take_within(self, limit: ConcurrencyLimit, user: str, wait: timedelta) -> Slot | None:
-        """Take a slot, and wait that long for one if there is none."""
         waiter, end = _Waiter(), min(clock.now() + wait, deadline() or clock.NEVER)
         self.wake_also(waiter)
         while True:
@@ -184,35 +150,34 @@ class LimitSlots:
             clock.sleep_unless(waiter.woken, min(left, _PAUSE * RANDOM.uniform(0.5, 1.5)))
 
     def may_have(self, limit: ConcurrencyLimit) -> bool:
-        """Return whether it is worth trying to take a slot. Sends no request."""
+        """Return whether trying to take a slot could succeed. This sends no request."""
         with self._guard:
-            return self._one_idle(limit) is not None or self._may_look(limit)
+            return self._find_idle(limit) is not None or self._can_look(limit)
 
-    def _may_look(self, limit: ConcurrencyLimit) -> bool:
-        """Return whether others may have a free slot, and the last look was not a moment ago."""
+    def _can_look(self, limit: ConcurrencyLimit) -> bool:
         now = clock.now()  # setting the clock back does not lengthen the wait
         is_too_early = now < self.next_look <= now + 4 * LOOK_EVERY
         return not is_too_early and any(number not in self._mine for number in range(limit.slots))
 
-    def _idle(self, limit: ConcurrencyLimit, user: str) -> Slot | None:
+    def _use_idle(self, limit: ConcurrencyLimit, user: str) -> Slot | None:
         with self._guard:
-            if (slot := self._one_idle(limit)) is not None:
+            if (slot := self._find_idle(limit)) is not None:
                 slot.user = user
             return slot
 
-    def _one_idle(self, limit: ConcurrencyLimit) -> Slot | None:
+    def _find_idle(self, limit: ConcurrencyLimit) -> Slot | None:
         idle = (slot for slot in self._mine.values() if slot.user is None and slot.number < limit.slots)
         return next((slot for slot in idle if slot.is_held and not slot.is_due_elsewhere), None)
 
-    def _taken(self, limit: ConcurrencyLimit, user: str) -> Slot | None:
-        """Try any slot that this process does not have, and if it is not free, those that are found to be free."""
+    def _take_free(self, limit: ConcurrencyLimit, user: str) -> Slot | None:
+        """Try a random slot, and then the slots that a look finds free."""
         numbers = [number for number in range(limit.slots) if number not in self._mine]
         tried = [] if self._was_full else RANDOM.sample(numbers, min(1, len(numbers)))
-        slot = self._first_taken(tried, user)
+        slot = self._take_first(tried, user)
         if slot is None:
             seen = list(self.table.read(RANDOM.sample(numbers, min(_LOOKED_AT, len(numbers)))))
             free = [each.number for each in seen if each.is_free(self.table.margin)]
-            slot = self._first_taken(RANDOM.sample(free, len(free)), user)
+            slot = self._take_first(RANDOM.sample(free, len(free)), user)
             self._was_full = slot is None
             self._others = [each.worker for each in seen]
             if slot is None:
@@ -221,15 +186,13 @@ class LimitSlots:
         return slot
 
     def holders(self) -> str:
-        """Return who has the slots, most of them first, as of the last look."""
         with self._guard:
             found = Counter([this_worker()] * len(self._mine) + self._others)
         names = [f"{worker or 'a worker without a name'} ({number:,})" for worker, number in found.most_common()]
         others = len(names) - _NAMED
         return ", ".join(names[:_NAMED]) + (f" and {others:,} other workers" if others > 0 else "")
 
-    def _first_taken(self, numbers: list[int], user: str) -> Slot | None:
-        """Take the first one that is free."""
+    def _take_first(self, numbers: list[int], user: str) -> Slot | None:
         for number in numbers:
             try:
                 slot = Slot(self, self.table.take(number), user)
@@ -243,11 +206,10 @@ class LimitSlots:
         return None
 
     def look_after(self, pause: timedelta) -> None:
-        """Leave free slots to others for this long."""
         self.next_look = clock.now() + pause
 
     def _ask_for_one(self, seen: list[StoredSlot]) -> None:
-        """Tell one holder that somebody waits, unless the last one that was asked still has its slot."""
+        """Ask one holder for its slot, unless the last one asked still has it."""
         asked = self._asked
         if asked is not None and any((each.number, each.lock) == (asked.number, asked.lock) for each in seen):
             return
@@ -257,7 +219,6 @@ class LimitSlots:
             self.table.ask_for(self._asked)
 
     def leave(self, slot: Slot) -> None:
-        """Note that a slot is idle."""
         with self._guard:
             slot.user, slot.since = None, clock.now()
             waiting = list(self.waiting)
@@ -265,12 +226,11 @@ class LimitSlots:
             each.wake()
 
     def wake_also(self, waiting: Waiting) -> None:
-        """Wake this, too, when a task of this process leaves its slot."""
         with self._guard:
             self.waiting.add(waiting)
 
     def give_back(self, *, at_once: bool) -> None:
-        """Give back slots that have been idle for a while or that others want, or all idle ones at once."""
+        """Give back slots that others want or that were idle for a while. `at_once` gives back all idle ones."""
         now = clock.now()
         with self._guard:
             idle = [slot for slot in self._mine.values() if slot.user is None]
@@ -284,7 +244,7 @@ class LimitSlots:
                 keeper.woken.set()  # they end
 
     def give_back_now(self, slot: Slot) -> None:
-        """Give back a slot whose user has ended, and let other threads of this process look for it."""
+        """Give back a slot whose user has ended, and let this process's other threads look for it."""
         with self._guard:
             if self._mine.get(slot.number) is not slot:  # it is lost
                 return
@@ -302,23 +262,22 @@ class LimitSlots:
         try:
             self.table.give_back(slot.number, slot.token)
         except Exception as error:  # noqa: BLE001 - nobody relies on it, whatever the error
-            text = "slot %d of the limit %s could not be given back, and is free once it has expired: %r"
+            text = "cannot give back slot %d of the limit %s, which is free once it has expired: %r"
             log.warning(text, slot.number, self.table.name, error)
 
     def due_for_renewal(self) -> list[Slot]:
-        """Return the slots of which a third of their lifetime has passed."""
         with self._guard:
-            return [slot for slot in self._mine.values() if slot.is_due_for_renewal]
+            return [slot for slot in self._mine.values() if clock.now() >= slot.until - LIFETIME + USED_FOR]
 
     def renew(self, slot: Slot) -> None:
         """Renew a slot, or forget it if it is lost."""
         try:
             stored = self.table.renew(slot.number, slot.token)
         except Taken:
-            self._lose(slot, "somebody else has taken it")
+            self._lose(slot, "another worker took it")
         except Exception as error:  # noqa: BLE001 - it is worth another try while the slot is held
             if not slot.is_held:
-                self._lose(slot, f"it has expired, because it could not be renewed: {error!r}")
+                self._lose(slot, f"it expired because it could not be renewed: {error!r}")
         else:
             slot.until, slot.is_wanted = stored.until or slot.until, stored.is_wanted
 
@@ -330,17 +289,15 @@ class LimitSlots:
             slot.until = _LONG_AGO
             user, fields = slot.user, None if slot.run is None else slot.run.log_fields
         if user is not None:
-            text = "%s runs on, but its slot of the limit %s is lost, so one task more than that may run at once: %s"
+            text = "%s keeps running but lost its slot of the limit %s, so one task too many may be running: %s"
             log.error(text, user, self.table.name, why, extra=fields)
 
     @property
     def has_any(self) -> bool:
-        """Whether this process has any slot."""
         return bool(self._mine)
 
 
 def renew_due(kept: Iterable[LimitSlots]) -> None:
-    """Renew the slots that are due, the oldest first, on as many threads as it takes to be done in time."""
     due = sorted(((slots, slot) for slots in kept for slot in slots.due_for_renewal()), key=lambda each: each[1].until)
     side_by_side(lambda each: each[0].renew(each[1]), due, threads=math.ceil(len(due) / _IN_A_ROW))
 
@@ -351,7 +308,7 @@ def _give_back_idle(kept: Iterable[LimitSlots]) -> None:
 
 
 class _Keeper:
-    """A thread that renews this process's slots, or gives them back. It ends when there are none."""
+    """A thread that renews this process's slots or gives them back. It ends without any."""
 
     def __init__(self, name: str, work: Callable[[Iterable[LimitSlots]], None]) -> None:
         self._name = name
@@ -362,7 +319,6 @@ class _Keeper:
         self._guard = threading.Lock()
 
     def keep(self, slots: LimitSlots) -> None:
-        """Look after these slots."""
         with self._guard:
             self._kept.add(slots)
             if self._thread is None:
@@ -383,7 +339,7 @@ class _Keeper:
             return bool(self._kept)
 
 
-def _new_keepers() -> tuple[_Keeper, ...]:
+def _build_keepers() -> tuple[_Keeper, ...]:
     return (
         _Keeper("pynamodb_tracker renews slots", renew_due),
         _Keeper("pynamodb_tracker returns slots", _give_back_idle),
@@ -392,19 +348,18 @@ def _new_keepers() -> tuple[_Keeper, ...]:
 
 _known: WeakKeyDictionary[Table, dict[str, LimitSlots]] = WeakKeyDictionary()
 _guard = threading.Lock()
-_keepers = _new_keepers()
+_keepers = _build_keepers()
 
 
 @in_forked_process
 def _forget() -> None:
-    """Start without slots in a forked process, which has none of its parent's slots and threads."""
+    """Start without slots in a forked process, which lacks its parent's slots and threads."""
     global _guard, _keepers
-    _guard, _keepers = threading.Lock(), _new_keepers()
+    _guard, _keepers = threading.Lock(), _build_keepers()
     _known.clear()
 
 
 def slots_of(model: type[TaskRow], limit: ConcurrencyLimit) -> LimitSlots:
-    """Return this process's slots of a limit."""
     tracker = model.tracker
     connection = tracker.connection()
     with _guard:
@@ -416,17 +371,15 @@ def slots_of(model: type[TaskRow], limit: ConcurrencyLimit) -> LimitSlots:
 
 
 def check_caller(user: str, limit: ConcurrencyLimit) -> None:
-    """Raise NestedConcurrencyLimitError in a block that has a slot: it would wait for others that may wait for it."""
-    if used := _of_block.get():
+    """Raise NestedConcurrencyLimitError in a block that has a slot: two such blocks could wait for each other."""
+    if used := _used_by_block.get():
         raise NestedConcurrencyLimitError(
-            f"{user} needs a slot of the limit {limit.name}, and the block that starts it has a slot of the limit "
-            f"{used[0].table.name}, so both might wait forever: run it after the block, or leave it to a worker"
+            f"cannot start {user} in a block that has a slot of the limit {used[0].table.name}: it needs a slot, too "
+            f"({limit.name}), and both might wait forever. Start it after the block, or leave it to a worker"
         )
 
 
 class StepSlots:
-    """The slots of one step's limit, for code that runs its tasks in this process."""
-
     def __init__(self, model: type[TaskRow], step: str, limit: ConcurrencyLimit) -> None:
         self.limit = limit
         self._slots = slots_of(model, limit)
@@ -434,38 +387,33 @@ class StepSlots:
 
     @property
     def next_look(self) -> datetime:
-        """When to look at the table again, if no task of this process leaves its slot before."""
         return self._slots.next_look
 
     @property
     def may_have(self) -> bool:
-        """Whether it is worth trying to take a slot."""
         return self._slots.may_have(self.limit)
 
     def take(self) -> Slot | None:
-        """Take a slot, if there is one."""
         return self._slots.take(self.limit, self._user)
 
     def take_for(self, task_id: str, wait: timedelta) -> Slot:
-        """Take a slot for a task that somebody starts by its id. Raise ConcurrencyLimitReachedError without one."""
+        """Take a slot for a task that is started by its id, or raise ConcurrencyLimitReachedError."""
         slot = self._slots.take_within(self.limit, f"{self._user} {task_id!r}", wait)
         if slot is None:
             raise ConcurrencyLimitReachedError(
-                f"cannot start {self._user} of {task_id!r}: {self}; they are held by {self.holders}", task_id=task_id
+                f"cannot start {self._user} of {task_id!r}: {self} (held by {self.holders})", task_id=task_id
             )
         return slot
 
     @property
     def holders(self) -> str:
-        """Who has the slots, as of the last look."""
         return self._slots.holders()
 
     def wakes(self, waiting: Waiting) -> None:
-        """Wake this, as long as it exists, when a task of this process leaves its slot."""
+        """Wake this, while it exists, when a task of this process leaves its slot."""
         self._slots.wake_also(waiting)
 
     def give_back(self) -> None:
-        """Give back all idle slots at once, because no more tasks are started."""
         self._slots.give_back(at_once=True)
 
     def __str__(self) -> str:
@@ -474,24 +422,20 @@ class StepSlots:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """How much of a limit is in use, in all programs."""
-
     limit: str
     slots: int
-    taken: int
-    """Slots that are taken and have not expired. The slots of a dead worker count until they expire."""
+    taken: int  # slots that have not expired, including those of dead workers
 
     def __str__(self) -> str:
         return f"limit {self.limit}: {self.taken:,} of {self.slots:,} slots are taken"
 
 
 def uses(model: type[TaskRow]) -> list[Use]:
-    """Return how much of each limit of a use case is in use. Takes half a read unit per slot."""
+    """Return the use of each limit, at half a read unit per slot."""
     read = ((limit, slots_of(model, limit).table.read(range(limit.slots))) for limit in limits_of(model))
     return [Use(it.name, it.slots, sum(not slot.is_free(timedelta(0)) for slot in slots)) for it, slots in read]
 
 
 def limits_of(model: type[TaskRow]) -> list[ConcurrencyLimit]:
-    """Return the limits of a use case's steps, sorted by name."""
     limits = {step._definition.declared.concurrency_limit for step in model._bound_steps.values()} - {None}
     return sorted(limits, key=lambda limit: (limit.name, limit.slots))

@@ -1,4 +1,4 @@
-"""Caches each control item for five seconds. A known pause holds even while the table does not respond."""
+"""Caches each control item for five seconds. A known pause holds even if the table does not respond."""
 
 from __future__ import annotations
 
@@ -22,22 +22,17 @@ from pynamodb_tracker.writes.lock import Journal
 
 log = logging.getLogger("pynamodb_tracker")
 
-INTERVAL = timedelta(seconds=5)
-"""Measured by the time of day, which continues while a Lambda environment is frozen."""
+INTERVAL = timedelta(seconds=5)  # by the time of day, which continues while a Lambda environment is frozen
 
 _WITHIN = timedelta(seconds=2)
-"""How long a read may take, including retries."""
 
 
 class _Known:
     def __init__(self, table: TableConnection) -> None:
         self.table = table
-        self.pauses: dict[int, Pause] | None = None
-        """None until the item was read."""
-        self.required: list[int] = []
-        """The numbers of the required steps that this program does not declare."""
-        self.mistake = ""
-        """Why the class's steps contradict the recorded ones."""
+        self.pauses: dict[int, Pause] | None = None  # None until the item was read
+        self.required: list[int] = []  # the required steps that this program does not declare
+        self.mistake = ""  # why the class's steps contradict the recorded ones
         self.is_compared = False
         self.is_warned = False
         self.last_read: datetime | None = None
@@ -54,7 +49,7 @@ class _Known:
             return
         try:
             if not self.is_fresh:
-                begun = clock.now()  # the read may miss a pause that is added in the meantime
+                begun = clock.now()  # the read may miss a pause that is added while it runs
                 try:
                     self._read(model)
                 finally:
@@ -79,7 +74,7 @@ class _Known:
         except (PynamoDBException, TrackerError) as error:
             if not self.is_warned:
                 held = "pauses are unknown, and work continues" if self.pauses is None else "known pauses hold"
-                text = "cannot read the control item of %s, or cannot record its steps (%s): %s"
+                text = "cannot read the control item of %s or record its steps (%s): %s"
                 log.warning(text, model.__name__, held, error, extra=log_fields(model.tracker.use_case.name))
             self.is_warned = True
 
@@ -90,13 +85,13 @@ _guard = threading.Lock()
 
 @in_forked_process
 def _forget() -> None:
-    """Use new locks in a forked process, because a thread in its parent may hold the old ones."""
+    """Use new locks in a forked process, because a parent's thread may hold the old ones."""
     global _guard  # noqa: PLW0603 - one per process
     _guard = threading.Lock()
     _known.clear()
 
 
-def _known_of(model: type[TaskRow]) -> _Known:
+def _find_known(model: type[TaskRow]) -> _Known:
     table = model.tracker.connection()
     with _guard:
         known = _known.get(model)
@@ -107,7 +102,7 @@ def _known_of(model: type[TaskRow]) -> _Known:
 
 
 def lead_to_required(journal: Journal[Any]) -> None:
-    """Let a success lead to a required step that this program does not declare, instead of passing over it.
+    """Let a success lead to a required step that this program does not declare.
 
     A target that the block has chosen stays, as in a program that declares the step.
     """
@@ -115,13 +110,13 @@ def lead_to_required(journal: Journal[Any]) -> None:
     if codes.branch or "target" in journal.additions:
         return
     between = range(codes.pending, codes.succeeded)
-    required = _known_of(type(journal.claim.task)).required
+    required = _find_known(type(journal.claim.task)).required
     journal.next_code = next((number for number in required if number in between), codes.succeeded)
 
 
 def pause_of(model: type[TaskRow], number: int) -> Pause | None:
-    """Return a step's known current pause. If tasks are stored with other step numbers, raise DefinitionError."""
-    known = _known_of(model)
+    """Return a step's current pause. Raise DefinitionError if tasks are stored with other step numbers."""
+    known = _find_known(model)
     if known.mistake:
         raise DefinitionError(known.mistake)
     pause = (known.pauses or {}).get(number)

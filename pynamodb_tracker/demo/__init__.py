@@ -1,4 +1,4 @@
-"""The demo: an order pipeline in which runs fail and workers die, and every order still ends where it should."""
+"""A demo in which runs fail and workers die, and every order still ends where it should."""
 
 import logging
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ if parent_process() is not None:  # in a worker process
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Suppress the library's log, because the demo itself shows failures and deaths."""
+    """Suppress the library's log, because the demo shows failures itself."""
     handler = logging.NullHandler()
     _log.addHandler(handler)
     try:

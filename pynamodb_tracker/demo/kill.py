@@ -1,14 +1,14 @@
-"""The scene `kill`: a worker is killed with SIGKILL while it charges a card, and another one takes over.
+"""The scene `kill`: workers are killed with SIGKILL while they charge a card, and others take over.
 
-It happens twice with a queue and a status column, and once with this library. Processes, requests and the kill are
-real. The table is in memory, behind a server on the loopback interface.
+Two of them use a queue and a status column, and one uses this library. The table is in memory, behind a local server.
 """
 
 import threading
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from multiprocessing import get_context, resource_tracker
@@ -30,7 +30,7 @@ from pynamodb_tracker.testing import local_table
 from pynamodb_tracker.worker.shutdown import block_signals
 
 _LONGEST = 30
-"""Seconds after which a worker has failed unless it has charged or ended."""
+"""In seconds."""
 
 
 class Payment(DemoTask):
@@ -53,20 +53,11 @@ class RowByHand(Model):
     status = UnicodeAttribute()
 
 
-def charge_by_hand(url: str, order_id: str) -> None:
-    """Charge the delivered order, even if it is in progress, because the previous worker may have died."""
-    _charge_unless(url, order_id, {"paid"})
-
-
-def charge_carefully(url: str, order_id: str) -> None:
-    """Charge the order unless it is in progress, because the previous worker may still be running."""
-    _charge_unless(url, order_id, {"paid", "in progress"})
-
-
-def _charge_unless(url: str, order_id: str, statuses: set[str]) -> None:
+def charge_by_hand(url: str, order_id: str, *, unless: Collection[str]) -> None:
+    """Charge the order, unless its row has one of these statuses."""
     RowByHand.Meta.host = url
     row = RowByHand.get(order_id, consistent_read=True)
-    if row.status not in statuses:
+    if row.status not in unless:
         row.update([RowByHand.status.set("in progress")])
         _send_charge(url, order_id, str(uuid.uuid4()))
         row.update([RowByHand.status.set("paid")])
@@ -89,11 +80,12 @@ def _send_charge(url: str, order_id: str, key: str) -> None:
 
 
 WORK: Mapping[str, Callable[[str, str], None]] = {
-    "by-hand": charge_by_hand,
-    "careful": charge_carefully,
+    # The previous worker may have died, or may still be running: either guess can be wrong.
+    "by-hand": partial(charge_by_hand, unless=("paid",)),
+    "careful": partial(charge_by_hand, unless=("paid", "in progress")),
     "tracked": run_step,
 }
-"""The worker's function for each order, by order id."""
+"""The workers' functions by order id."""
 
 
 class Gateway:
@@ -105,7 +97,7 @@ class Gateway:
         """Released by each order's first charge."""
 
     def charge(self, order_id: str, key: str) -> bool:
-        """Charge the card unless the key is known. Return whether this is the order's first charge."""
+        """Charge once per key. Return whether this is the order's first charge."""
         is_first = not self.charges[order_id]
         self.charges[order_id].add(key)
         if is_first:
@@ -115,19 +107,19 @@ class Gateway:
 
 @contextmanager
 def serving(gateway: Gateway) -> Iterator[str]:
-    """Serve the payment system and DynamoDB on moto to other processes on this machine. Yield the address."""
+    """Serve the payment system and DynamoDB to other processes, and yield the address."""
     one_at_a_time = threading.Lock()
 
     class Handler(BaseHTTPRequestHandler):
         def handle(self) -> None:
-            with suppress(ConnectionError):  # the worker was killed, or has repeated a slow request
+            with suppress(ConnectionError):  # the worker was killed, or repeated a slow request
                 super().handle()
 
         def do_POST(self) -> None:
             status, body = 200, self.rfile.read(int(self.headers.get("Content-Length", 0)))
             if self.path.startswith("/charge/"):
                 if gateway.charge(*self.path.split("/")[2:]):
-                    self.rfile.read(1)  # blocks until the worker is killed, so it never gets a response
+                    self.rfile.read(1)  # until the worker is killed
             else:
                 sent = {name: value for name, value in self.headers.items() if name.lower() != "host"}
                 with one_at_a_time:  # moto intercepts requests to AWS
@@ -151,9 +143,9 @@ def serving(gateway: Gateway) -> Iterator[str]:
 
 
 def run(console: Console, stopped: threading.Event | None = None) -> bool:
-    """Run the scene, print what happens, and return whether this library charged once and finished.
+    """Run the scene, and return whether this library charged once and finished.
 
-    If it cannot run, this raises DemoError. After `stopped` is set, it soon raises KeyboardInterrupt.
+    Raise DemoError if it cannot run, and KeyboardInterrupt soon after `stopped` is set.
     """
     gateway, stopped = Gateway(), stopped or threading.Event()
     with quiet(), local_table(DemoTask), serving(gateway) as url:
@@ -180,8 +172,8 @@ def _start_workers(url: str) -> list[SpawnProcess]:
     workers = [
         get_context("spawn").Process(target=work, args=(url, order_id), daemon=True) for order_id, work in WORK.items()
     ]
-    resource_tracker.ensure_running()  # otherwise the first start would unblock signals
-    with block_signals("SIGINT"):  # Ctrl-C in a terminal gets to all processes, but the demo itself ends its workers
+    resource_tracker.ensure_running()  # or the first start would unblock signals
+    with block_signals("SIGINT"):  # Ctrl-C reaches all processes, but the demo ends its workers itself
         for worker in workers:
             worker.start()
     return workers
@@ -195,7 +187,7 @@ def _kill_in_the_middle(url: str, gateway: Gateway) -> None:
                 raise DemoError(f"a worker has not charged its order within {_LONGEST} s")
     finally:
         for worker in workers:
-            worker.kill()  # SIGKILL: nothing is recorded, nothing is released
+            worker.kill()  # with SIGKILL
             worker.join()
 
 

@@ -1,4 +1,4 @@
-"""The demo's orders, generated or from a CSV file: what happens to each of them, and where it must end."""
+"""The demo's orders, generated or from a CSV file, with what happens to each, and where it must end."""
 
 import csv
 import random
@@ -16,7 +16,7 @@ from pynamodb_tracker.status import Status
 MAX_ATTEMPTS = 4
 
 STEPS = ("confirm_payment", "ship", "deliver")
-"""The pipeline's steps in order. Each one records an event in the order's life."""
+"""Each step is an event in an order's life."""
 
 STATUSES: Mapping[str, int] = {
     "created": 0,
@@ -28,21 +28,20 @@ STATUSES: Mapping[str, int] = {
     "canceled": 0,
     "unavailable": 0,
 }
-"""How many events have certainly happened, by order status."""
+"""How many events have happened at least."""
 
 CALLED_OFF = ("canceled", "unavailable")
-"""The statuses for which one of the steps gives up."""
 
 
 class Accident(StrEnum):
-    """What may happen to an attempt."""
+    """An accident during an attempt."""
 
     FAILURE = "failure"
     """The outside service fails this time."""
     REFUSAL = "refusal"
     """The outside service refuses for good."""
     DEATH = "death"
-    """The worker dies after doing its work, but before the success is recorded."""
+    """The worker dies after its work, before the success is recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +51,16 @@ class PlacedOrder:
     order_id: str
     status: str
     times: Mapping[str, datetime] = field(default_factory=dict)
-    """When each step's event happened, if the file says so."""
+    """When each step's event happened."""
     accidents: dict[str, list[Accident]] = field(default_factory=dict)
-    """What happens to the first attempts at each step."""
+    """By step, in the order of attempts."""
 
     @property
     def end(self) -> tuple[str, Status]:
-        """The step and the status in which the pipeline must leave the order.
+        """The step and status in which the order must end.
 
-        A delivered order succeeds at the last step. A called-off order is ignored at its first step without an event.
-        Any other order waits there.
+        A delivered order succeeds at the last step. A called-off order is ignored at its first step without an event,
+        where any other order waits.
         """
         for step, accidents in self.accidents.items():
             if Accident.REFUSAL in accidents or len(accidents) == MAX_ATTEMPTS:
@@ -73,18 +72,18 @@ class PlacedOrder:
 
     @property
     def steps_started(self) -> tuple[str, ...]:
-        """The steps that workers must start. An order that must wait is created in that state, and never started."""
+        """The steps that workers must start. An order that waits is created there, and never started."""
         step, status = self.end
         return () if status is Status.PENDING else STEPS[: STEPS.index(step) + 1]
 
 
 def called_off_at(status: str, times: Collection[str]) -> str | None:
-    """Return the step that gives up on a called-off order: the first one without an event, or the last one."""
+    """Return the step that gives up on a called-off order: the first without an event, or the last."""
     return STEPS[min(_count_events(status, times), len(STEPS) - 1)] if status in CALLED_OFF else None
 
 
 def _count_events(status: str, times: Collection[str]) -> int:
-    """Return how many events have happened. A later event proves the earlier ones, because files have gaps."""
+    """Count the events. A later one proves the earlier ones, because files have gaps."""
     return max([STATUSES[status], *(number for number, step in enumerate(STEPS, 1) if step in times)])
 
 
@@ -95,14 +94,14 @@ _TROUBLES: tuple[tuple[float, str, dict[str, list[Accident]]], ...] = (
     (0.005, "delivered", {"ship": [Accident.DEATH] * MAX_ATTEMPTS}),
     (0.02, "delivered", {"deliver": [Accident.REFUSAL]}),
 )
-"""Generated orders that cannot succeed: their share, their status, and what happens to them."""
+"""Generated orders that cannot succeed: their share, status and accidents."""
 
 
 def generate_orders(count: int) -> list[PlacedOrder]:
-    """Return that many orders, always the same, with each trouble at least once if there is room."""
+    """Return always the same orders, with each trouble at least once if there is room."""
     kinds = [each[1:] for each in _TROUBLES for _ in range(max(1, round(each[0] * count)))][: count // 2]
     kinds += [("delivered", {})] * (count - len(kinds))
-    random.Random("orders").shuffle(kinds)  # noqa: S311 - a demo has no secrets
+    random.Random("orders").shuffle(kinds)  # noqa: S311 - nothing here is secret
     return [
         PlacedOrder(f"o-{number:04}", status, accidents=dict(accidents))
         for number, (status, accidents) in enumerate(kinds, 1)
@@ -112,12 +111,12 @@ def generate_orders(count: int) -> list[PlacedOrder]:
 _CHANCE_OF_FAILURE = {"confirm_payment": 0.10, "ship": 0.02, "deliver": 0.02}
 _SHARE_OF_DEATHS, _MOST_DEATHS = 0.01, 6
 _MOST_FAILURES = MAX_ATTEMPTS - 2
-"""Failures in a row before a success. This leaves one attempt for a worker that is late on a busy machine."""
+"""In a row. This leaves an attempt for a worker that is late on a busy machine."""
 
 
 def draw_accidents(orders: Collection[PlacedOrder]) -> None:
-    """Add accidents, always the same, to runs that succeed later: at least one death and one failure."""
-    chance = random.Random("accidents")  # noqa: S311 - a demo has no secrets
+    """Add always the same accidents to runs that succeed later: at least one death and one failure."""
+    chance = random.Random("accidents")  # noqa: S311 - nothing here is secret
     runs = [(order, step) for order in orders for step in order.steps_started if order.end != (step, Status.IGNORED)]
     chance.shuffle(runs)
     deaths = min(_MOST_DEATHS, max(1, round(len(runs) * _SHARE_OF_DEATHS)))
@@ -138,7 +137,6 @@ _TIMES = {
     "order_delivered_customer_date": "deliver",
     "order_estimated_delivery_date": None,
 }
-"""The time columns, and their steps."""
 
 _REQUIRED = ("order_id", "order_status")
 _COLUMNS = (*_REQUIRED, "customer_id", *_TIMES)
@@ -147,10 +145,10 @@ _MOST_PROBLEMS = 20
 
 
 def read_orders(path: Path) -> list[PlacedOrder]:
-    """Return the orders from a CSV file in UTF-8. DemoError lists the first problem on each line.
+    """Return the orders from a CSV file in UTF-8, or raise DemoError with the problem on each line.
 
-    The first line names the columns. Only `order_id` and `order_status` are required. A time is `M/D/YYYY H:MM` or in
-    ISO 8601, and is empty if the event never happened.
+    The first line names the columns, of which `order_id` and `order_status` are required. A time is `M/D/YYYY H:MM` or
+    in ISO 8601, or empty if the event never happened.
     """
     orders: dict[str, PlacedOrder] = {}
     problems: list[str] = []
@@ -195,7 +193,7 @@ def _parse_time(column: str, text: str) -> datetime:
         return datetime.fromisoformat(text)
     for form in _FORMATS:
         with suppress(ValueError):
-            return datetime.strptime(text, form)  # noqa: DTZ007 - the files have no time zones, and nothing compares times
+            return datetime.strptime(text, form)  # noqa: DTZ007 - these files lack time zones
     raise ValueError(f"{column} {text!r} is not a date. Write M/D/YYYY H:MM, month first, or YYYY-MM-DD HH:MM:SS.")
 
 

@@ -1,4 +1,4 @@
-"""The demo's pipeline: its table, a use case with three steps, and the function that works on them."""
+"""The demo's table, its use case with three steps, and the function that does them."""
 
 import os
 from datetime import timedelta
@@ -13,7 +13,7 @@ LOCK = timedelta(seconds=2)
 MARGIN = timedelta(milliseconds=250)
 
 WAITING = timedelta(days=1)
-"""How long an order waits if its next event has not happened yet: until long after the demo."""
+"""How long an order waits for its next event: until long after the demo."""
 
 
 class OutsideError(Exception):
@@ -21,7 +21,7 @@ class OutsideError(Exception):
 
 
 class RefusedError(OutsideError):
-    """It never will: the card is declined, or the address does not exist."""
+    """An outside service never will do its work, for example because the card is declined."""
 
 
 class WorkerDiedError(Exception):
@@ -32,7 +32,7 @@ class DemoTask(Task):
     """The demo's table."""
 
     class Meta:
-        """In memory, or on a server that the environment or `host` names."""
+        """It is in memory, or on the server in `host`."""
 
         table_name = "pynamodb-tracker-demo"
         region = "us-east-1"
@@ -46,7 +46,7 @@ _SETTINGS: dict[str, Any] = {
     "retry_delay": timedelta(seconds=1),
     "give_up_on": (RefusedError,),
 }
-"""Locks and pauses are short because somebody is watching. Give real steps minutes."""
+"""Short, because somebody is watching. Give real steps minutes."""
 
 
 class Order(DemoTask):
@@ -65,14 +65,14 @@ PIPELINE: tuple[BoundStep[Order], ...] = (Order.confirm_payment, Order.ship, Ord
 
 
 def end_state(order: PlacedOrder) -> State[Order]:
-    """Return the state in which the pipeline must leave the order."""
+    """Return the state in which the order must end."""
     step, status = order.end
     state: State[Order] = getattr(getattr(Order, step), status)
     return state
 
 
 def row_of(order: PlacedOrder) -> dict[str, Any]:
-    """Return the arguments of `Order.create_many` for an order. If it must wait, it is created in that state."""
+    """Return an order's arguments for `create_many`. An order that must wait is created in that state."""
     data: dict[str, Any] = {"accidents": order.accidents} if order.accidents else {}
     if order.times:
         data["times"] = {step: time.isoformat() for step, time in order.times.items()}
@@ -97,7 +97,7 @@ _REFUSALS = {"confirm_payment": "the card was declined", "deliver": "nobody know
 
 
 def work(ctx: ExecutionContext[Order]) -> None:
-    """Do the order's current step. WorkerDiedError stands for the worker's death."""
+    """Do the order's current step. WorkerDiedError simulates the worker's death."""
     order, step = ctx.task, ctx.task.state.step
     accident = accident_of(order, ctx.attempt)
     if accident is Accident.FAILURE:
@@ -112,7 +112,7 @@ def work(ctx: ExecutionContext[Order]) -> None:
 
 
 def work_or_die(ctx: ExecutionContext[Order]) -> None:
-    """Do the step in a worker process. A death is like a power cut: no `finally` runs."""
+    """Do the step in a worker process, in which a death runs no `finally`."""
     try:
         work(ctx)
     except WorkerDiedError:

@@ -1,4 +1,4 @@
-"""The scene `orders`: places orders, works on them, and checks that each ends where it should."""
+"""The scene `orders`: places orders, works on them, and checks where each ends."""
 
 import threading
 import time
@@ -24,10 +24,10 @@ from pynamodb_tracker.testing import local_server, local_table, stopped_clock
 WORKERS = 4
 
 _ROUND = pipeline.LOCK + 2 * pipeline.MARGIN
-"""How far the stopped clock moves after a round. All locks and pauses are shorter."""
+"""Longer than all locks and retry delays."""
 
 _WAVES = 12
-"""In how many rounds orders are placed, in memory. As in a real shop, some are shipped while others are placed."""
+"""In how many rounds orders are placed in memory, so that some are shipped while others are placed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,19 +35,18 @@ class Options:
     """The user's options."""
 
     orders: Path | None = None
-    """A file with orders. Without one, they are generated."""
+    """A file with orders, or None to generate them."""
     count: int = 100
     server: bool = False
     """Whether to run on a local server instead of in memory."""
     beside: Callable[[], AbstractContextManager[object]] = nullcontext
-    """Entered as soon as the table exists, and left before it is gone."""
+    """Entered once the table exists, and left before it is removed."""
 
 
 def run(options: Options, console: Console, stopped: threading.Event | None = None) -> bool:
     """Run the scene, print a summary, and return whether all orders ended where they should.
 
-    If it cannot run, this raises DemoError or LocalServerError. After `stopped` is set, it soon raises
-    KeyboardInterrupt.
+    Raise DemoError or LocalServerError if it cannot run, and KeyboardInterrupt soon after `stopped` is set.
     """
     orders = read_orders(options.orders) if options.orders else generate_orders(options.count)
     draw_accidents(orders)
@@ -75,12 +74,10 @@ def run(options: Options, console: Console, stopped: threading.Event | None = No
 class _Session:
     orders: Sequence[PlacedOrder]
     expected: Counter[State[Order]]
-    """How many orders must end in each state."""
     screen: Screen
     stopped: threading.Event
 
     def work_in_memory(self, time_of_day: StoppedClock) -> None:
-        """Use `run_all` in rounds, in this process. The clock stands still during a round, and jumps after it."""
         coming, size = list(self.orders), -(-len(self.orders) // _WAVES)
         while not self._is_settled():
             self._place(coming[:size])
@@ -109,7 +106,7 @@ class _Session:
         Order.create_many(map(pipeline.row_of, orders), threads=WORKERS)
 
     def _is_settled(self) -> bool:
-        """Show the progress, and return whether all orders are placed and none is left for a worker to start."""
+        """Show the progress. Return whether all orders are placed, and none is left to start."""
         self._check_stopped()
         counts = Order.counts()
         self.screen.show(counts)
@@ -126,7 +123,7 @@ def _count_unfinished(counts: Mapping[State[Order], int]) -> int:
 
 
 def _let_workers_die(step: BoundStep[Order]) -> None:
-    """Leave tasks like a killed worker does: enter their blocks, and never leave them."""
+    """Leave tasks as a killed worker does: enter their blocks, and never leave them."""
     for order in step.due():
         if pipeline.accident_of(order, order.attempt + 1) is Accident.DEATH:
             with suppress(pipeline.WorkerDiedError):

@@ -1,4 +1,4 @@
-"""The output of the scene `orders`: bars while it runs, and a summary at the end."""
+"""The output of the scene `orders`: progress bars and a summary."""
 
 import time
 from collections import Counter, defaultdict
@@ -14,7 +14,6 @@ from pynamodb_tracker.demo.orders import PlacedOrder
 from pynamodb_tracker.demo.pipeline import PIPELINE, Order, end_state
 
 _LINE_EVERY = 5.0
-"""Seconds between two lines of progress without a terminal."""
 
 _MOST_DIFFERENCES = 10
 
@@ -25,7 +24,7 @@ def say(console: Console, text: str) -> None:
 
 
 class Screen:
-    """Shows each step's progress: as a bar at a terminal, and in a line now and then elsewhere."""
+    """Shows each step's progress, with bars in a terminal, and with a line every few seconds elsewhere."""
 
     def __init__(self, console: Console, expected: Mapping[State[Order], int]) -> None:
         self._console = console
@@ -37,7 +36,7 @@ class Screen:
         self._next_line = time.monotonic() + _LINE_EVERY
 
     def show(self, counts: Mapping[State[Order], int]) -> None:
-        """Show the progress, given how many orders are in each state."""
+        """Show the progress at these numbers of orders by state."""
         done = _progress(counts)
         notes = {step.name: _note(counts[step.failed], counts[step.in_progress]) for step in PIPELINE}
         for bar in self.live.tasks:
@@ -48,7 +47,6 @@ class Screen:
 
 
 def _progress(counts: Mapping[State[Order], int]) -> dict[str, int]:
-    """Return how many orders are placed, and how many each step has finished or given up."""
     done = {"place": sum(counts.values())}
     for step in PIPELINE:
         ends = [state for state in counts if state == step.ignored or state.code >= step.succeeded.code]
@@ -61,7 +59,7 @@ def _note(failed: int, running: int) -> str:
 
 
 def print_summary(console: Console, orders: Sequence[PlacedOrder], took: float) -> bool:
-    """Print where the orders ended and how many runs it took. Return whether all ended where they should."""
+    """Print where the orders ended, after how many runs. Return whether all ended where they should."""
     rows = {row.task_id: row for state in Order.counts() for row in state.query()}
     _print_states(console, Counter(row.state for row in rows.values()), Counter(map(end_state, orders)))
     _print_ignored(console, rows.values())
@@ -94,7 +92,6 @@ def _print_ignored(console: Console, rows: Iterable[Order]) -> None:
 
 
 def _print_runs(console: Console, orders: Sequence[PlacedOrder], rows: Collection[Order], took: float) -> None:
-    """Print how many runs there were. Each claim has its own fence, so the rows' fences add up to that."""
     runs, first = sum(row.fence for row in rows), sum(len(order.steps_started) for order in orders)
     died = sum(len(row.unfinished or ()) for row in rows)
     last = sum(row.fence in (row.unfinished or ()) for row in rows)

@@ -20,10 +20,10 @@ _CHECKS = (
 
 
 def examine(model: type[Task]) -> list[Finding]:
-    """Check this class's table with three requests, and return the findings, the worst first.
+    """Return the findings about this class's table, the worst first.
 
-    This reads settings, one item per use case, and the limits' slots, but no tasks. Settings that
-    DynamoDB does not return, or that the caller may not read, are findings, too.
+    This reads settings, one item per use case, and the limits' slots, but no tasks. A setting that cannot be read is a
+    finding, too.
 
     Raises:
         NotExaminedError: The table does not exist, or DynamoDB does not respond.
@@ -37,5 +37,5 @@ def examine(model: type[Task]) -> list[Finding]:
 
 
 def use_cases(model: type[Task]) -> list[str]:
-    """Return the names of the imported use cases, with which the table is compared."""
+    """Return the imported use cases, with which the table is compared."""
     return sorted(each.__name__ for each in model.tracker.table.use_cases.values())

@@ -20,16 +20,16 @@ class Severity(StrEnum):
     """How serious a finding is, the worst first."""
 
     WRONG = "wrong"
-    """The tracker does not work, or a part of it."""
+    """The tracker, or a part of it, does not work."""
     DANGER = "danger"
-    """It works, but something that it guarantees may not hold."""
+    """A guarantee may not hold."""
     ADVICE = "advice"
-    """It works, but could work better, or could not be checked."""
+    """A setting could be better, or could not be checked."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A difference between a table and its class, or a setting that could be better."""
+    """A difference between a table and its class, or advice about a setting."""
 
     severity: Severity
     subject: str
@@ -46,10 +46,9 @@ class NotExaminedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """A setting that DynamoDB does not return, or not to this caller."""
+    """A setting that DynamoDB does not return to this caller. By default, the server is an emulator without it."""
 
     why: str = "the server does not return it"
-    """The default is for emulators without the setting."""
     to_do: str = "Check the table on AWS."
 
     def __str__(self) -> str:
@@ -76,12 +75,12 @@ class Description:
 
     @property
     def schema(self) -> Any:
-        """The schema that `create_table` would request."""
-        return self.declared.owner._get_schema()  # noqa: SLF001 - PynamoDB sends the same
+        """The schema in `create_table`'s request."""
+        return self.declared.owner._get_schema()  # noqa: SLF001 - PynamoDB sends it
 
     @property
     def declared_indexes(self) -> list[Any]:
-        """The indexes that the table's class declares."""
+        """The declared indexes."""
         return [*self.schema["global_secondary_indexes"], *self.schema["local_secondary_indexes"]]
 
     @property
@@ -92,7 +91,7 @@ class Description:
 
     @property
     def indexes(self) -> dict[str, Response]:
-        """The table's existing indexes by name."""
+        """The existing indexes by name."""
         kinds = ("GlobalSecondaryIndexes", "LocalSecondaryIndexes")
         return {index["IndexName"]: index for kind in kinds for index in self.table.get(kind) or ()}
 
@@ -104,7 +103,7 @@ class Description:
 
     @property
     def is_strongly_consistent(self) -> bool:
-        """Whether this is a strongly consistent global table, not an eventually consistent one."""
+        """Whether this is a global table with strong consistency."""
         return bool(self.other_regions) and self.table.get("MultiRegionConsistency") == "STRONG"
 
 

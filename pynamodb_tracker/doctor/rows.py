@@ -1,4 +1,4 @@
-"""Checks rows: finds damaged ones, and tasks that wait for deleted ones."""
+"""Finds damaged rows, and tasks that wait forever."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -21,12 +21,9 @@ from pynamodb_tracker.task.find_by import find_bys
 from pynamodb_tracker.task.task import Task
 
 _KEPT = ("task_id", "use_case_id", "creation", "join_token", "blockers", "turn_due_time")
-"""Attributes of a waiting task to keep while scanning the rest."""
 
 _NAMED = 5
-
 _DAMAGED_NAMED = 20
-"""How many damaged tasks a finding names. A person must look at each."""
 
 _WAITING_FOR_NOBODY = Finding(
     Severity.DANGER,
@@ -34,15 +31,15 @@ _WAITING_FOR_NOBODY = Finding(
     "waiting for more tasks than there are",
     "as many tasks refer to a task as it waits for",
     "They never become due, because tasks that they wait for were deleted without delete_task.",
-    "Ignore each of them, and start it from that state, as in Report.collect.run(task_id, "
-    "also_from=(Report.collect.ignored,)), or delete it.",
+    "Delete each of them, or ignore it and run it from that state, as in Report.collect.run(task_id, "
+    "also_from=(Report.collect.ignored,)).",
 )
 _STANDING_STILL = Finding(
     Severity.DANGER,
     "groups",
     "stuck, because the task with the turn has ended, is gone, or is parked beyond its limit",
     "each task passes on its turn when it ends",
-    "The tasks that wait in them never become due, because a row was deleted without delete_task, or changed.",
+    "Their waiting tasks never become due. Somebody changed a row, or deleted it without delete_task.",
     "Repair each group: call Order.group(name).repair(), or pynamodb-tracker group NAME --repair.",
 )
 _AWAITING_WHAT_NOBODY_DECLARES = Finding(
@@ -50,16 +47,15 @@ _AWAITING_WHAT_NOBODY_DECLARES = Finding(
     "tasks that await signals",
     "awaiting signals that no class declares",
     "a Signal with that stored name",
-    "Nobody can send such a signal, so without a time limit, they never become due.",
-    'Declare it again, as in paid = Signal("paid"), or run each of them with also_from, which waits for no signals.',
+    "Nobody can send such a signal, so they never become due without a time limit.",
+    'Declare it again, as in paid = Signal("paid"), or run each of them with also_from, which ignores signals.',
 )
 
 
 def examine_rows(model: type[Task]) -> list[Finding]:
-    """Check all tasks in this class's table, and return the findings.
+    """Check all tasks in this class's table.
 
-    This scans the whole table with strong consistency, at one read unit per 4 KB. It reads a task again if it seems to
-    wait for a task that does not exist.
+    This scans the whole table with strong consistency, at one read unit per 4 KB. It reads tasks that seem stuck again.
     """
     begun = clock.now()
     children, parked = Counter[str](), list[TaskRow]()
@@ -89,7 +85,7 @@ def examine_rows(model: type[Task]) -> list[Finding]:
 
 
 def examine_before_index(model: type[Task]) -> list[Finding]:
-    """Check whether a live table can get the index of a FindBy. A row with an invalid value could no longer be written.
+    """Find values that are invalid in the index of a new FindBy, so that their rows could no longer be written.
 
     This scans the whole table with strong consistency, at one read unit per 4 KB.
     """
@@ -110,16 +106,16 @@ def examine_before_index(model: type[Task]) -> list[Finding]:
             f"values of {name}",
             _list_names(found, _DAMAGED_NAMED),
             f"text of 1 to {MAX_KEY_BYTES:,} bytes, or no {name}",
-            "With the index, DynamoDB refuses every write to such a row that keeps the value, including claims.",
-            f"Before you add the index, deploy the class with FindBy({name}) to prevent more such rows, and correct "
-            f"these, for example with task.update([Order.{name}.remove()]).",
+            "With the index, DynamoDB refuses every write that keeps such a value, including claims.",
+            f"Before you add the index, deploy the class with FindBy({name}), which prevents more such values, and "
+            f"correct these, for example with task.update([Order.{name}.remove()]).",
         )
         for name, found in wrong.items()
     ]
 
 
 def _find_damages(row: TaskRow) -> Iterator[tuple[str, object]]:
-    """Yield the stored name of each attribute that is unreadable, missing or wrong, and the reason."""
+    """Yield each unreadable, missing or wrong attribute's stored name, with the reason."""
     if not row._bound_steps or has_later_format(row):
         return
     damaged: dict[str, object] = {**damages_of(row)}
@@ -139,7 +135,7 @@ def _find_damages(row: TaskRow) -> Iterator[tuple[str, object]]:
     if end_of(row.status) is None and not any(row.status in codes.own for codes in row.tracker.steps):
         yield "status", f"no step of {type(row).__name__} declares {row.status}"
     elif "status_key" in row.attribute_values and row.status_key not in row.tracker.status_keys(row.status):
-        advice = "; declare urgent=True" if row.urgent and not row.tracker.use_case.urgent else ""
+        advice = ", so declare urgent=True" if row.urgent and not row.tracker.use_case.urgent else ""
         yield "status_key", f"{row.status_key!r} does not belong to {row.tracker.name_of(row.status)}{advice}"
 
 
@@ -152,7 +148,7 @@ def _damage_finding(name: str, found: Sequence[str]) -> Finding:
         "No worker can run such a task, queries do not find it in its state, or its block cannot use the attribute. "
         "Other tasks are not affected.",
         "Declare the attribute as it is stored, deploy the version that declares the status, or correct the row in the "
-        "console. The tracker neither changes nor deletes a row if its own attributes are damaged.",
+        "console. The tracker does not change or delete rows with damaged attributes of its own.",
     )
 
 
@@ -163,7 +159,7 @@ def _undeclared_signals(row: TaskRow) -> set[str]:
 
 
 def _is_unchanged(row: TaskRow) -> bool:
-    """Return whether a task still waits for as many tasks. New children change that number."""
+    """Return whether a task still waits for as many tasks as at the scan."""
     try:
         now = readable(type(row).get(row.task_id, row.use_case_id, consistent_read=True))
     except type(row).DoesNotExist:

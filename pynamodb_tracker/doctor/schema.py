@@ -1,7 +1,4 @@
-"""Checks keys, declared indexes, and the types of key attributes.
-
-It checks only the key types of indexes that the class does not declare.
-"""
+"""Checks keys, declared indexes, and the key types of other indexes."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -17,10 +14,10 @@ _NEEDED = {
     "update_time": "Without update_time, counts fails, and so do query, page and count with since or until, and count "
     "of an ended state with keep_for.",
 }
-"""What fails if the status index lacks an attribute. The library reads no others from it."""
+"""What fails if the status index lacks an attribute."""
 
 _WHOLE_ROW = (
-    "Each change of status also writes the whole row to the index: with a row of 20 KB, a task with one step takes 160 "
+    "Each status change also writes the whole row to the index: with a row of 20 KB, a task with one step takes 160 "
     "write units instead of 65."
 )
 
@@ -28,11 +25,11 @@ _INDEX_STATES = {
     "CREATING": ("Until it is ACTIVE, {readers} fail.", "Wait."),
     "DELETING": ("Without it, {readers} fail.", "Create it again once it is deleted."),
 }
-"""An index that is UPDATING can be used: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.OnlineOps.html"""
+"""UPDATING is fine: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.OnlineOps.html"""
 
 
 def check_keys(description: Description) -> Iterator[Finding]:
-    """Yield table keys with another name or type."""
+    """Yield table keys with a wrong name or type."""
     found = keys_in_words(description.table["KeySchema"], types_of(description.table["AttributeDefinitions"]))
     expected = keys_in_words(description.schema["key_schema"], types_of(description.schema["attribute_definitions"]))
     for subject, key in expected.items():
@@ -49,9 +46,8 @@ def check_keys(description: Description) -> Iterator[Finding]:
 
 
 def check_attribute_types(description: Description) -> Iterator[Finding]:
-    """Yield attributes whose stored type differs from the key type of an undeclared index.
+    """Yield attributes with another type than in an undeclared index's key, which DynamoDB refuses to write.
 
-    DynamoDB refuses to write such rows:
     https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.html#GSI.Writes
     """
     types = types_of(description.table["AttributeDefinitions"])
@@ -75,7 +71,7 @@ def check_attribute_types(description: Description) -> Iterator[Finding]:
 
 
 def check_indexes(description: Description) -> Iterator[Finding]:
-    """Yield the differences for each declared index."""
+    """Yield how declared indexes differ."""
     expected = types_of(description.schema["attribute_definitions"])
     types = types_of(description.table["AttributeDefinitions"])
     for declared in description.declared_indexes:
@@ -102,7 +98,7 @@ def check_indexes(description: Description) -> Iterator[Finding]:
 
 
 def _check_index_keys(name: str, found: Mapping[str, str], expected: Mapping[str, str]) -> Iterator[Finding]:
-    """Yield index keys with another name, which makes queries fail, or another type, which makes writes fail.
+    """Yield index keys with a wrong name, which makes queries fail, or a wrong type, which makes writes fail.
 
     https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.html#GSI.Writes
     """
@@ -116,9 +112,8 @@ def _check_index_keys(name: str, found: Mapping[str, str], expected: Mapping[str
 
 
 def _check_projection(name: str, found: Mapping[str, Any], expected: Mapping[str, Any]) -> Iterator[Finding]:
-    """Yield a projection that lacks attributes, or has more than needed, which costs more.
+    """Yield a projection that lacks attributes, or has extra ones, which makes writes more expensive.
 
-    An index write costs by the size of the entry, and twice that if it moves the entry:
     https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.html#GSI.ThroughputConsiderations.Writes
     """
     missing, extra = _missing_attributes(expected, found), _missing_attributes(found, expected)
@@ -160,7 +155,7 @@ def _reading_calls(name: str) -> str:
 
 
 def _how_to_add(name: str, description: Description) -> str:
-    """Return how to add an index. Local ones cannot be added: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/LSI.html."""
+    """Return how to add an index: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/LSI.html."""
     if name in {index["index_name"] for index in description.schema["local_secondary_indexes"]}:
         return (
             f"A local index can only be created with its table: give {description.owner}.Meta another table_name, or "
@@ -170,7 +165,6 @@ def _how_to_add(name: str, description: Description) -> str:
 
 
 def _how_to_replace(name: str) -> str:
-    """Return how to replace an index: https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_UpdateGlobalSecondaryIndexAction.html."""
     return (
         "An index cannot be changed: delete it and create it again. Until it is ACTIVE again, "
         f"{_reading_calls(name)} fail, but start and run still work."

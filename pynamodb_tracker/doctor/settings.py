@@ -1,7 +1,8 @@
-"""Checks settings: table status, time to live, replicas, backups, deletion protection, capacity, pauses and limits."""
+"""Checks settings, from the table's status to pauses and limits."""
 
 from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
+from functools import partial
 from operator import attrgetter
 from typing import Any
 
@@ -20,7 +21,7 @@ from pynamodb_tracker.model.row import StatusIndex, TaskRow
 _CHECK_AGAIN = "Wait, and check again when it is ACTIVE."
 
 _STATES = {
-    "UPDATING": ("Its settings are being changed. You can use it in the meantime.", _CHECK_AGAIN),
+    "UPDATING": ("Its settings are changing. You can use it in the meantime.", _CHECK_AGAIN),
     "CREATING": ("Requests fail until it is ACTIVE.", _CHECK_AGAIN),
     "DELETING": ("It is being deleted, with all its tasks.", "If that was a mistake, restore it from a backup."),
     "INACCESSIBLE_ENCRYPTION_CREDENTIALS": (
@@ -37,19 +38,18 @@ _STATES = {
 _EXPIRE_TIME = TaskRow.expire_time.attr_name
 
 _TABLE_UNITS, _INDEX_UNITS = map(int, write_units(Load(rate=1)))
-"""Write units in table and index for creating a task with one step and running it, with a row up to 1 KB."""
+"""Write units for creating a task and running its only step, with a row up to 1 KB."""
 _LOW_RATE = 10
-"""Tasks per second. A limit that allows fewer is a finding."""
+"""Tasks per second. A lower capacity is a finding."""
 _NO_LIMIT = -1
 _ATTEMPTS_TRIED = 1000
-"""For how many attempts the doctor calls a `retry_delay`."""
 _FORGOTTEN = timedelta(days=1)
 _SLOTS_ABOVE = 100
-"""How many slots above a limit to read, to see whether it was lowered everywhere."""
+"""How many slots above a limit to read, in case a program still has a higher limit."""
 
 
 def check_status(description: Description) -> Iterator[Finding]:
-    """Yield a status in which requests fail or may soon fail."""
+    """Yield a status other than ACTIVE."""
     status = description.table["TableStatus"]
     if status != "ACTIVE":
         severity = Severity.ADVICE if status == "UPDATING" else Severity.WRONG
@@ -74,7 +74,6 @@ def check_retry_delays(description: Description) -> Iterator[Finding]:
 
 
 def _find_delay_problem(retry_delay: Callable[[int], object], max_attempts: int) -> str:
-    """Return how the function fails, or an empty text if it returns a delay for each attempt."""
     for attempt in range(1, min(max_attempts, _ATTEMPTS_TRIED) + 1):
         try:
             delay = retry_delay(attempt)
@@ -86,7 +85,7 @@ def _find_delay_problem(retry_delay: Callable[[int], object], max_attempts: int)
 
 
 def check_control(description: Description) -> Iterator[Finding]:
-    """Yield required steps that nobody declares, and old pauses, forgotten or restored. One read unit per use case."""
+    """Yield undeclared required steps, and old pauses."""
     for model in description.models[1:]:
         if not model.tracker.obeys_control():
             continue
@@ -97,7 +96,7 @@ def check_control(description: Description) -> Iterator[Finding]:
                 f"required step of {model.__name__}",
                 line,
                 "a program that declares it",
-                "Successes lead to this step, and no program runs its tasks.",
+                "Successes lead to this step, but no program runs its tasks.",
                 f"Deploy the program, or write: pynamodb-tracker steps require {name} NUMBER --remove",
             )
         for pause in control.in_force:
@@ -113,15 +112,14 @@ def check_control(description: Description) -> Iterator[Finding]:
 
 
 def check_limits(description: Description) -> Iterator[Finding]:
-    """Yield limits that do not hold, or have blocked slots. Each slot, and 100 more, cost half a read unit."""
+    """Yield limits that do not hold, or have blocked slots."""
     models = description.models[1:]
     found = {limit.name: (model, limit) for model in models for limit in limits_of(model)}
     for name, (model, limit) in sorted(found.items()):
         numbers = {each.slots for of in models for each in limits_of(of) if each.name == name}
-        most = max(numbers)
+        most, danger = max(numbers), partial(Finding, Severity.DANGER, f"limit {name}")
         if len(numbers) > 1:
-            yield _limit_finding(
-                name,
+            yield danger(
                 f"limits of {' and '.join(map(str, sorted(numbers)))}",
                 "the same number in all steps",
                 f"Up to {most:,} tasks run at once, because the steps with the highest number take that many slots.",
@@ -131,26 +129,19 @@ def check_limits(description: Description) -> Iterator[Finding]:
         slots = sorted(table.read(range(min(most + _SLOTS_ABOVE, MOST_SLOTS))), key=attrgetter("number"))
         lost = [each for each in slots[:most] if each.is_damaged or (each.until is not None and each.until > soon)]
         if lost:
-            yield _limit_finding(
-                name,
+            yield danger(
                 f"{len(lost):,} of {most:,} slots cannot be taken, such as {table.key_text(lost[0].number)}",
                 f"tokens, and times at most {LIFETIME.seconds} seconds from now",
-                "That many fewer tasks run at once. Another program has changed these items, or a worker's clock is "
-                "ahead.",
-                "Set that clock, and delete the items in the console.",
+                "That many fewer tasks run at once. Another program changed these items, or a worker's clock is ahead.",
+                "Correct that clock, and delete the items in the console.",
             )
         if above := sum(not each.is_free(timedelta(0)) for each in slots[most:]):
-            yield _limit_finding(
-                name,
+            yield danger(
                 f"{above:,} slots above {most:,} are taken",
                 f"at most {most:,}",
-                "More tasks run at once, because a program that is not up to date has a higher limit.",
+                "More tasks run at once, because an outdated program has a higher limit.",
                 "Deploy the lower number to all workers, and check again.",
             )
-
-
-def _limit_finding(name: str, found: str, expected: str, meaning: str, to_do: str) -> Finding:
-    return Finding(Severity.DANGER, f"limit {name}", found, expected, meaning, to_do)
 
 
 def check_time_to_live(description: Description) -> Iterator[Finding]:
@@ -161,10 +152,8 @@ def check_time_to_live(description: Description) -> Iterator[Finding]:
     """
     kept = ", ".join(model.__name__ for model in description.models[1:] if model.tracker.use_case.has_expiry)
     if kept:
-        effect = (
-            f"Without it, ended tasks of {kept} are not deleted in time. Queries and counts hide them, but they stay "
-            "in the table."
-        )
+        effect = f"Without it, ended tasks of {kept} are not deleted in time. "
+        effect += "Queries and counts hide them, but they stay in the table."
     else:
         effect = "No imported use case has keep_for or keep_ignored_for, so this does not matter yet."
     subject, expected, actual = "time to live", f"on, by {_EXPIRE_TIME}", description.time_to_live
@@ -185,7 +174,7 @@ def check_time_to_live(description: Description) -> Iterator[Finding]:
         if deletes:
             by_other = f"DynamoDB deletes tasks at the time in {other}, even while they are in progress."
         else:
-            by_other = f"No imported model stores {other} as a number, so it deletes no tasks."
+            by_other = f"No imported class stores {other} as a number, so it deletes no tasks."
         yield Finding(
             Severity.WRONG if kept else Severity.DANGER if deletes else Severity.ADVICE,
             subject,
@@ -197,7 +186,7 @@ def check_time_to_live(description: Description) -> Iterator[Finding]:
 
 
 def _is_number(description: Description, name: str) -> bool:
-    """Return whether a model stores this attribute as a number. Time to live ignores other types.
+    """Return whether a class stores this attribute as a number, because time to live ignores other types.
 
     https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/time-to-live-ttl-before-you-start.html
     """
@@ -211,8 +200,6 @@ def _is_number(description: Description, name: str) -> bool:
 def check_replicas(description: Description) -> Iterator[Finding]:
     """Yield what replicas mean for locks.
 
-    An eventually consistent replica checks conditions against its own copy, and the last write wins. A strongly
-    consistent one checks them against the latest version, but supports neither time to live nor transactions:
     https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/V2globaltables_HowItWorks.html and
     https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/globaltables-CoreConcepts.html
     """
@@ -225,11 +212,10 @@ def check_replicas(description: Description) -> Iterator[Finding]:
             "replicas",
             f"{regions}, strongly consistent",
             "none, if transactions or time to live are used",
-            "A lock holds in all regions. But such a table supports neither transactions nor time to live: creating a "
-            "task with data too large for its row fails, ctx.transaction fails, and keep_for and keep_ignored_for "
-            "delete nothing.",
-            "Create tasks without large data, and let a run save it, or raise max_inline_data. Delete ended tasks "
-            "with delete_task.",
+            "A lock holds in all regions. But without transactions and time to live, creating a task with data too "
+            "large for its row fails, ctx.transaction fails, and keep_for and keep_ignored_for delete nothing.",
+            "Create tasks without large data, and let a run save it, or raise max_inline_data. Delete ended tasks with "
+            "delete_task.",
         )
     else:
         yield Finding(
@@ -239,8 +225,7 @@ def check_replicas(description: Description) -> Iterator[Finding]:
             "none, or strongly consistent ones",
             "Each region checks conditions against its own copy. Workers in two regions can hold the same task's lock "
             "at the same time, and the later write replaces the earlier one.",
-            "Let workers and people write in one region only. A table's consistency cannot be changed: a strongly "
-            "consistent one is a new table.",
+            "Let workers and people write in one region only. For strong consistency, create a new table.",
         )
 
 
@@ -262,7 +247,7 @@ def check_deletion_protection(description: Description) -> Iterator[Finding]:
     https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/WorkingWithTables.Basics.html#WorkingWithTables.Basics.DeletionProtection
     """
     is_on = description.table.get("DeletionProtectionEnabled", Unknown())
-    meaning = "Without it, a single DeleteTable request from a script or a template deletes all tasks."
+    meaning = "Without it, a single DeleteTable request deletes all tasks."
     yield from _check_is_on("deletion protection", is_on, "UpdateTable", meaning)
 
 
@@ -275,7 +260,7 @@ def _check_is_on(subject: str, is_on: object, request: str, meaning: str) -> Ite
 
 
 def check_capacity(description: Description) -> Iterator[Finding]:
-    """Yield a capacity limit of a few tasks per second. An index with too few units throttles its table, too.
+    """Yield a low capacity. An index with too few units throttles its table, too.
 
     https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.html#GSI.ThroughputConsiderations.Writes
     """

@@ -400,7 +400,7 @@ class ExecutionContext(BlockContext[T_co]):
         from pynamodb_tracker.features.waits import Waits  # noqa: PLC0415 - few runs wait
 
         if end_of(self._journal.next_code):
-            raise ValueError(f"{self._claim} leads to the end, so there is no next step that could wait")
+            raise ValueError(f"{self._claim} leads to the end, so no next step could wait")
         return Waits.of_run(self._journal)
 
     def go_to(self, step: StepOfTask) -> None:

@@ -231,7 +231,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         """Check the attributes of a task to create and claim. `trace` is as in `create`."""
         own = {**attributes}
         trace = own.pop("trace", None)
-        return transitions.claimed_task(
+        return transitions.build_claimed_task(
             self.statements, self.task_id, own, lock_for=self.lock_for, payload=self.payload, trace=trace
         )
 

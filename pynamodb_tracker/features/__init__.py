@@ -1,15 +1,13 @@
-"""Optional parts of a task. `writes.register` has them by the attributes of the row, and imports them when needed.
+"""Optional parts of a task. `writes.register` imports a row's features by its attributes.
 
 | feature | module | attributes of the row |
 | --- | --- | --- |
 | checkpoints | `checkpoints` | `checkpoints` |
-| children, joins and follow-ups | `children` | `parent`, `blockers`, `join_token`; `creator` |
+| children, joins and follow-ups | `children` | `parent`, `blockers`, `join_token`, `creator` |
 | groups | `groups` | `group`, `group_number`, `turn_due_time` |
 | large data | `overflow` | `data` |
 | merged requests | `merges` | `queued`, `request_count`, `request_tokens` |
-| postponing | `postponing` | `postpone_count`, `first_failure` |
 | repeating tasks | `repeats` | `repeat`, `occurrence`, `occurrence_count`, `extra_time`, `last_run` |
 | signals | `signals` | `awaited_signals`, `signals` |
-| skipped steps | `branches` | `skipped_steps` |
-| the wait of a step for children and signals | `waits` | `wait_until`, `missed_signals` |
+| waiting for children and signals | `waits` | `wait_until`, `missed_signals` |
 """

@@ -1,8 +1,4 @@
-"""The parts of a run: each result is stored at once, so that no later attempt repeats the part.
-
-One attribute of the row has all results, with their round. Each write has all of them, so it does not matter which
-writes were applied.
-"""
+"""Parts of a run. Their results are stored at once, so that later attempts do not repeat them."""
 
 from __future__ import annotations
 
@@ -18,19 +14,18 @@ from pynamodb_tracker.model.changes import check_row_size, mark_saved
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.writes.lock import Journal
 from pynamodb_tracker.writes.participants import Participant
-from pynamodb_tracker.writes.refusals import send_counted
+from pynamodb_tracker.writes.refusals import send_save
 from pynamodb_tracker.writes.statements import StepStatements
 from pynamodb_tracker.writes.transition import Transition
 
 _MOST_BYTES, _MOST_IN_ALL = 1024, 8192
-"""Bytes of one result as JSON, and of a row's results with their names."""
-
+"""Bytes as JSON: one result, and all results with their names."""
 
 _ROUND = "round"
 
 
 class DoneParts(NamedTuple):
-    """The results of the finished parts of a round, as JSON."""
+    """Results of a round's finished parts, as JSON."""
 
     round: str
     results: Mapping[tuple[str, str], str]
@@ -57,7 +52,7 @@ class DoneParts(NamedTuple):
 
 
 class Parts(Participant):
-    """The results of a task's parts in its present round."""
+    """A task's parts in its present round."""
 
     writes = False
 
@@ -68,29 +63,24 @@ class Parts(Participant):
         self._done = DoneParts.read(claim.task.checkpoints, claim.round)
         self._running = set[str]()
         self._unsaved = False
-        """Whether a write got no response. The end of the run then writes the results, too."""
+        """Whether the end has to store the results."""
         self.is_stuck = False
-        """Whether a part is done whose result cannot be stored. Another attempt would repeat it."""
+        """Whether another attempt would repeat a finished part."""
 
     def begin(self, name: str) -> str | None:
-        """Return the stored result of a part, or begin it. Raise a RuntimeError if it already runs."""
+        """Return a part's stored result, or begin it. Raise a RuntimeError if it already runs."""
         if (found := self._done.results.get((self._step, name))) is None:
             if name in self._running:
-                raise RuntimeError(
-                    f"part {name!r} of {self._journal.claim} is running in another thread or asyncio task"
-                )
+                raise RuntimeError(f"part {name!r} of {self._journal.claim} already runs in another thread or task")
             self._running.add(name)
         return found
 
     def end(self, name: str) -> None:
-        """Let a part begin again if it has no stored result."""
+        """End a part, with or without a result."""
         self._running.discard(name)
 
     def store(self, name: str, result: object) -> str:
-        """Store the result of a part, and return it as JSON. If there is no response, the end of the run stores it.
-
-        Raises GiveUp if it cannot be stored, or LockLostError.
-        """
+        """Store a part's result and return it as JSON. Raise GiveUp if it cannot be stored."""
         claim, before = self._journal.claim, (self._done, self._unsaved)
         try:
             text = result_text(result)
@@ -98,75 +88,76 @@ class Parts(Participant):
             _check_size(text, done.stored)
             check_row_size(claim.task, {"checkpoints": done.item})
         except (TypeError, ValueError, RecursionError) as error:
-            raise self._given_up(name, error) from error
+            raise self._give_up(name, error) from error
         self._done, self._unsaved = done, True
         try:
             self._send()
         except PynamoDBConnectionError as error:
             if is_invalid(error):
                 self._done, self._unsaved = before  # an earlier part may still wait for the end of the run
-                raise self._given_up(name, error) from error
+                raise self._give_up(name, error) from error
         return text
 
-    def _given_up(self, name: str, error: Exception) -> GiveUp:
+    def _give_up(self, name: str, error: Exception) -> GiveUp:
         self.is_stuck = True
         return GiveUp(
-            f"part {name!r} of {self._journal.claim} is done, and its result cannot be stored: {error}; another "
-            "attempt would repeat the part, so the task is ignored, for a person to decide"
+            f"part {name!r} of {self._journal.claim} is done, but its result cannot be stored: {error}. Another "
+            "attempt would repeat the part, so a person has to decide"
         )
 
     def _send(self) -> None:
         journal, claim = self._journal, self._journal.claim
         journal.saves += 1
-        send_counted(
-            journal, save_parts(claim.statements, claim.token, journal.saves, self._done.stored), "store a part of"
-        )
+        save = build_save_of_parts(claim.statements, claim.token, journal.saves, self._done.stored)
+        send_save(journal, save, "store a part of")
         self._unsaved = False
         claim.task.attribute_values["checkpoints"] = self._done.stored
         mark_saved(claim.task, {}, {"checkpoints": (TaskRow.checkpoints, self._done.item)})
 
     @classmethod
-    def of_success(cls, run: Journal[Any], row: TaskRow) -> Parts:  # noqa: ARG003 - only the run writes them
+    def for_success(cls, run: Journal[Any], row: TaskRow) -> Parts:  # noqa: ARG003 - only the run writes them
         """Return the run's parts."""
         return parts_of(run)
 
     def change(self, success: Transition) -> None:
-        """Remove the results of the step, which has succeeded. Another round begins without any."""
+        """Remove the step's results, or all results if another round begins."""
         left = {(number, part): text for (number, part), text in self._done.results.items() if number != self._step}
         if not left or "round" in success.values:
             success.add(checkpoints=None)
-        elif left != self._done.results:  # with a part of this step, whose write may have got no response
+        elif left != self._done.results:
             success.add(checkpoints=DoneParts(self._done.round, left).stored)
 
     @classmethod
     def change_other_end(cls, run: Journal[Any], end: Transition) -> None:
-        """Store the results of a write without a response, unless another round begins."""
-        parts_of(run).take_along(end)
+        """Store unsaved results, unless another round begins."""
+        parts_of(run).add_unsaved(end)
 
-    def take_along(self, end: Transition) -> None:
-        """Write unsaved results with a failure or a release."""
+    def add_unsaved(self, end: Transition) -> None:
+        """Store unsaved results with a failure or release."""
         if self._unsaved and "round" not in end.values:
             end.add(checkpoints=self._done.stored)
 
 
 def result_text(result: object) -> str:
-    """Return the result of a part as JSON. Raises ValueError or TypeError if that is not possible."""
+    """Return a part's result as JSON. Raises ValueError or TypeError."""
     text = strict_json.dumps(result, ensure_ascii=False, separators=(",", ":"))
     if strict_json.is_too_deep(result, text):
         raise strict_json.too_deep("it")
     return text
 
 
-def save_parts(statements: StepStatements[Any], token: str, number: int, parts: Mapping[str, str]) -> Transition:
-    """Store only the results of parts of the run. It counts as a save."""
-    save_parts = statements.save(token, number)
-    save_parts.name = "save parts"
-    save_parts.add(checkpoints=parts)
-    return save_parts
+def build_save_of_parts(
+    statements: StepStatements[Any], token: str, number: int, parts: Mapping[str, str]
+) -> Transition:
+    """Build a save of only the parts' results."""
+    save = statements.save(token, number)
+    save.name = "save parts"
+    save.add(checkpoints=parts)
+    return save
 
 
 def parts_of(journal: Journal[Any]) -> Parts:
-    """Return the parts of a run."""
+    """Return a run's parts."""
     if "checkpoints" not in journal.additions:
         journal.additions["checkpoints"] = Parts(journal)
     parts: Parts = journal.additions["checkpoints"]
@@ -177,6 +168,6 @@ def _check_size(text: str, parts: Mapping[str, str]) -> None:
     size, total = len(text.encode()), sum(len((key + value).encode()) for key, value in parts.items())
     if size > _MOST_BYTES or total > _MOST_IN_ALL:
         raise ValueError(
-            f"it has {size:,} bytes as JSON, and all results {total:,} with their names; at most {_MOST_BYTES:,} "
-            f"and {_MOST_IN_ALL:,} are stored: return an id, and keep the rest in an attribute of the task"
+            f"it has {size:,} bytes as JSON of at most {_MOST_BYTES:,}, and all results with their names {total:,} of "
+            f"at most {_MOST_IN_ALL:,}. Return an id, and keep the rest in another attribute"
         )

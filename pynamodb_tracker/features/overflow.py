@@ -1,11 +1,7 @@
-"""Data and failures that are too large for a row: the items beside it that hold them, and their time to live.
+"""Data and failures that are too large for a row, and the time to live of their items.
 
-Chunks are put into the slot that the row does not point to, before the row. A reader sees the old text or the new one,
-never a mixture. A crash leaves chunks in the free slot, which the next writer overwrites. There are at most two slots,
-and nothing has to be cleaned up.
-
-The chunks stay as long as the row does. Each has the token of its last writer, and tokens only grow. That way, a late
-copy of an end, or the end of a frozen worker, does not set a time to live for a task that was reopened since.
+Chunks are put before the row, into the slot that the row does not point to, so readers never see a mixture. Each has
+its last writer's token, so a late end cannot set a time to live for a reopened task.
 """
 
 from __future__ import annotations
@@ -33,7 +29,7 @@ from pynamodb_tracker.model.row import TaskRow, may_expire
 from pynamodb_tracker.writes.conditions import guard
 from pynamodb_tracker.writes.lock import Claim, Journal
 from pynamodb_tracker.writes.prepared import PreparedWrite, fill, slot
-from pynamodb_tracker.writes.refusals import lost
+from pynamodb_tracker.writes.refusals import build_error, lock_lost_error
 from pynamodb_tracker.writes.statements import StepStatements, get
 
 T = TypeVar("T", bound=TaskRow)
@@ -42,30 +38,28 @@ log = logging.getLogger("pynamodb_tracker")
 
 _version_there = Path(overflow.VERSION)
 _TRIES = 4
-
 _MOST_DELETES = 99
-"""In one transaction, in addition to the check of the row."""
+"""Per transaction, beside the row's check."""
 
 
 @guard
 def no_later_version(version: str) -> Condition:
-    """Require that this chunk was not written by a later holder of the task, a later save, or this save itself."""
+    """Require a chunk of an earlier version, so that a late copy cannot replace a newer one."""
     there = Path(overflow.VERSION)
     return there.does_not_exist() | (there < version)
 
 
 @guard
 def no_later_command() -> Condition:
-    """Require that the chunk exists, and that no later claim or command has written it."""
+    """Require a chunk that no later claim or command has written."""
     lock = TaskRow.lock
     return Path(overflow.CHUNK).exists() & (lock.does_not_exist() | (lock <= slot(lock, "lock")))
 
 
 def put_next_version(journal: Journal[T], changes: Changes) -> Changes:
-    """Put `data` into overflow chunks, and return the changes with a pointer instead.
+    """Put `data` into overflow chunks, and return the changes with a pointer to them. Raises LockLostError.
 
-    It counts as a save, so that a late copy of one write cannot be taken for a part of another. Raises LockLostError if
-    a later holder has written a chunk.
+    It counts as a save, so that a late chunk cannot be mistaken for part of another save.
     """
     claim = journal.claim
     journal.saves += 1
@@ -80,11 +74,7 @@ def put_next_version(journal: Journal[T], changes: Changes) -> Changes:
 
 
 def log_failures(statements: StepStatements[T], row: T, token: str, version: str) -> None:
-    """Put the complete failures of a task into its log item, because they do not fit into its row.
-
-    The status is already recorded. A log item of a later version stays. If the write fails, it logs a warning, and the
-    row keeps its short entry.
-    """
+    """Put failures that do not fit into the row into a log item."""
     try:
         item = {
             **overflow.log_key(_key(row)),
@@ -98,7 +88,7 @@ def log_failures(statements: StepStatements[T], row: T, token: str, version: str
         return
     except PynamoDBException as error:
         log.warning(
-            "the last errors of %s %r are truncated to fit the row: %s",
+            "the last errors of %s %r were truncated to fit into the row: %s",
             type(row).__name__,
             row.task_id,
             error,
@@ -111,10 +101,7 @@ def _key(row: TaskRow) -> overflow.RowKey:
 
 
 def _put_chunk(claim: Claim[T], item: Item, version: str) -> None:
-    """Put a chunk unless a later holder has written it, which proves that the lock was lost.
-
-    A chunk of an earlier task with this id, created on a machine whose clock was ahead, is overwritten.
-    """
+    """Put a chunk. If a later holder has written it, the lock was lost."""
     statements, task_id = claim.statements, claim.task.task_id
     key = {name: item[name] for name in ("task_id", "use_case_id")}
     condition = no_later_version(version).condition
@@ -122,7 +109,7 @@ def _put_chunk(claim: Claim[T], item: Item, version: str) -> None:
         try:
             _put(statements, item, condition, until=claim.expire_time)
         except Refused:
-            # Read before the row: a chunk that is written after this read must not be taken for the one that refused.
+            # Read it before the row, because a chunk that is written after the row was read proves nothing.
             found = next(get_items(statements.table, [key]), None)
             if found is not None and found[overflow.VERSION][STRING] == version:
                 return  # a repeated request met its own success
@@ -131,13 +118,13 @@ def _put_chunk(claim: Claim[T], item: Item, version: str) -> None:
                 overflow.life_of(claim.create_time)
             )
             if row is None or of_this_life or not claim.holds(row):
-                raise lost(claim, "save", row) from None
+                raise lock_lost_error(claim, "save", row) from None
             condition = _version_there == found[overflow.VERSION][STRING] if found else _version_there.does_not_exist()
         else:
             return
     raise TrackerError(
-        f"cannot save data of {statements.model.__name__} {task_id!r}: its overflow chunks changed {_TRIES} times "
-        "meanwhile, although this run holds the lock; does another program write them?"
+        f"cannot save data of {statements.model.__name__} {task_id!r}: its overflow chunks changed {_TRIES} times, "
+        "although this run holds the lock. Does another program write them?"
     )
 
 
@@ -148,11 +135,7 @@ def _put(statements: StepStatements[T], item: Item, condition: Condition, *, unt
 
 
 def expire(statements: StepStatements[T], task: T) -> None:
-    """Give an ended task's off-row items the row's time to live, after the end is recorded.
-
-    It costs a query and a write per chunk, so it is only called if the use case has a time to live, and sends nothing
-    for a plain task. If it fails, it logs a warning, and the chunks stay.
-    """
+    """Give a finished task's off-row items the row's time to live."""
     expiry = statements.model.tracker.expiry_of(task.status, task.update_time)
     if expiry is None or not may_expire(task) or _is_plain(statements, task):
         return
@@ -164,11 +147,7 @@ def expire(statements: StepStatements[T], task: T) -> None:
 
 
 def _is_plain(statements: StepStatements[T], task: T) -> bool:
-    """Return whether the row proves that nothing was ever stored beside it.
-
-    It was claimed once per step, so each claim has succeeded, and none can have left chunks behind. It has no `data`,
-    which stays in a row even if it is emptied, no failures, and never had children.
-    """
+    """Return whether the row proves that nothing was ever stored beside it."""
     row = task._row_state.stored
     return (
         not {"data", "release_count", "postpone_count", "join_token"} & row.keys()
@@ -179,34 +158,25 @@ def _is_plain(statements: StepStatements[T], task: T) -> bool:
 
 
 def keep(model: type[T], row: T, token: str, operation: str) -> None:
-    """Remove the time to live of an ended task's chunks, before an operation with that token revives the task.
-
-    Raises TaskNotFoundError if its data has already been deleted.
-    """
+    """Remove the chunks' time to live before a reopen. Raise TaskNotFoundError if the data is deleted."""
     _set_expire_time(model, row.task_id, token, None)
     pointer = overflow.pointer_in(row._row_state.stored)
     if pointer is None:
         return
     keys = overflow.chunk_keys((row.task_id, row.use_case_id), pointer)
     if len(list(get_items(model.tracker.connection(), keys))) < len(keys):
-        raise TaskNotFoundError(
-            f"cannot {operation} {model.__name__} {row.task_id!r}: its time to live ended at {row.expire_time}, and "
-            "its data is gone",
-            task_id=row.task_id,
-            task=row,
-        )
+        why = f"it expired at {row.expire_time}, and its data is gone"
+        raise build_error(row, TaskNotFoundError, operation, why)
 
 
 def renew(model: type[T], row: T, expiry: str | None) -> None:
-    """Change or remove the time to live of an ended task's chunks, before its row gets the same.
-
-    It does not raise the token: a reopen may come from a machine whose clock is behind this one's.
-    """
+    """Change or remove the chunks' time to live before the row's."""
+    # It does not raise the token, because a reopen may come from a machine with a slower clock.
     _set_expire_time(model, row.task_id, row.lock or row.creation, expiry)
 
 
 def expire_again(model: type[T], task_id: str) -> None:
-    """Undo a `keep` whose operation was refused, unless the task is live again."""
+    """Undo `keep` after its operation was refused, unless the task is live again."""
     try:
         row = get(model, task_id)
         if row is None or row.expire_time is None:
@@ -226,7 +196,7 @@ def expire_again(model: type[T], task_id: str) -> None:
 
 
 def clear_orphans(model: type[TaskRow], task_id: str) -> None:
-    """Delete the chunks of a deleted row, but nothing if a row exists, such as one created since."""
+    """Delete a deleted row's chunks, unless the row exists again."""
     table = model.tracker.connection()
     in_table = {"TableName": table.table_name}
     gone = {"ConditionCheck": {**in_table, **IF_ABSENT, "Key": model.tracker.key(task_id)}}
@@ -241,7 +211,7 @@ def clear_orphans(model: type[TaskRow], task_id: str) -> None:
 
 
 def _set_expire_time(model: type[TaskRow], task_id: str, token: str, expire_time: str | None) -> None:
-    """Set or remove the time to live of a row's chunks, except those that a later operation has written."""
+    """Set or remove the chunks' time to live, unless a later operation has written them."""
     table = model.tracker.connection()
     end = TaskRow.expire_time.remove() if expire_time is None else fill(TaskRow.expire_time, "expire")
     write = PreparedWrite(table, condition=no_later_command().condition, actions=[end, fill(TaskRow.lock, "lock")])
@@ -253,7 +223,7 @@ def _set_expire_time(model: type[TaskRow], task_id: str, token: str, expire_time
 
 
 def _off_row_keys(model: type[TaskRow], task_id: str) -> Iterator[Item]:
-    """Yield the keys of a task's chunks and failure log, but not of items that users keep there."""
+    """Yield the keys of a task's chunks and failure log."""
     table = model.tracker.connection()
     found = pages(
         table,
@@ -269,4 +239,4 @@ def _off_row_keys(model: type[TaskRow], task_id: str) -> Iterator[Item]:
 
 def _log_remains(model: type[TaskRow], task_id: str, error: PynamoDBException) -> None:
     fields = log_fields(model.tracker.use_case.name, task_id=task_id)
-    log.warning("overflow chunks of %s %r stay after its end: %s", model.__name__, task_id, error, extra=fields)
+    log.warning("overflow chunks of %s %r will not expire: %s", model.__name__, task_id, error, extra=fields)

@@ -1,7 +1,6 @@
-"""A task that repeats: the next turn of its row after an end, a command, or a change of its rule.
+"""Repeating tasks: the row's next turn after an end, a command or another rule.
 
-A turn is an occurrence of the rule, or an extra turn before the next occurrence, because somebody has asked for it. An
-extra turn never replaces an occurrence.
+A turn is an occurrence, or a requested extra turn before the next occurrence.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from pynamodb_tracker.writes import conditions as when
 from pynamodb_tracker.writes.lock import Claim, Journal, new_token
 from pynamodb_tracker.writes.participants import Participant
 from pynamodb_tracker.writes.statements import WAITS, StepStatements, get
-from pynamodb_tracker.writes.transition import Transition, of_round, without_payloads
+from pynamodb_tracker.writes.transition import Transition, payload_removals, round_removals
 
 _SECOND = timedelta(seconds=1)
 
@@ -36,50 +35,44 @@ _NO_TURN: Mapping[str, Any] = {"occurrence": None, "occurrence_count": None, "ex
 
 
 class Turn(NamedTuple):
-    """When a task is due, and the attributes of its row for that; None for an attribute that it does not have."""
+    """When a task is due, and the row's attributes for that. None removes an attribute."""
 
     due: datetime
     values: Mapping[str, Any]
 
 
 def first_turn(repeat: Repeat, at: datetime) -> Turn | None:
-    """Return the first turn of a task that gets the rule at that time, or is due then, or None."""
+    """Return the first turn of a rule that starts then, or None if it never occurs."""
     rule = repeat.begun(at)
     first = rule.first(at)
     return None if first is None else _turn_at(first, rule)
 
 
 def next_turn(row: TaskRow, now: datetime, asked: PendingRequest | None = None) -> Turn | None:
-    """Return the turn after the row's present one, or None after the last.
-
-    `asked` is a request that arrived in the meantime, maybe with another rule.
-    """
+    """Return the row's next turn, or None after the last. `asked` is a pending request."""
     rule = None if asked is None else asked.repeat
-    return _earlier_turn(_next_occurrence(row, now, rule), None if asked is None else _time_of(asked), rule)
+    return _earlier_turn(_next_occurrence(row, now, rule), None if asked is None else _requested_time(asked), rule)
 
 
 def next_round_when_reopened(codes: Codes, row: TaskRow, now: datetime) -> Transition | None:
-    """Return the transition of a reopened task to its next turn, skipping missed ones. None if it keeps its turn."""
+    """Return a reopened task's transition to its next turn, or None if it keeps its turn."""
     occurrence, number, repeat = row.occurrence, row.occurrence_count, row.repeat
     is_first = codes.pending == row.tracker.steps[0].pending
     if not is_first or not row.tracker.ends_at(row.status) or occurrence is None or repeat is None:
         return None
     following = Occurrence(occurrence, number) if occurrence > now else repeat.beyond(occurrence, number, now)
-    return None if following is None else begun_again(row, _turn_at(following))
+    return None if following is None else build_next_round(row, _turn_at(following))
 
 
-def pin(statements: StepStatements[Any], token: str, values: Mapping[str, Any]) -> Transition:
-    """Store the occurrence that the task runs for, before its block begins, without writing an indexed attribute.
-
-    A late copy is refused, because another claim or the end of this run has written the row.
-    """
-    pin = Transition("pin", None, when.mine(statements.codes))
+def build_pin(statements: StepStatements[Any], token: str, values: Mapping[str, Any]) -> Transition:
+    """Store the occurrence that the run is for, without writing an indexed attribute."""
+    pin = Transition("pin", None, when.held_by_run(statements.codes))
     pin.seen, pin.values = {"lock": token}, {**values}
     return pin
 
 
 def _is_first_claim(model: type[TaskRow], before: Item, *, is_held: bool) -> bool:
-    """Return whether no block has begun in the round of a row before its claim, or before the claim that held it."""
+    """Return whether no block had begun in a row's round before its claim, or before a dead worker's."""
     lock, begun = before.get("lock"), before.get("round")
     if not is_held and (lock is None or (begun is not None and lock[STRING] <= begun[STRING])):
         return True  # neither a claim nor a command has written the row since
@@ -90,17 +83,17 @@ def _is_first_claim(model: type[TaskRow], before: Item, *, is_held: bool) -> boo
 
 
 def _is_of_last_round(row: TaskRow) -> bool:
-    """Return whether the last error of a row has ended the round before. Reopening leaves that of this round, too."""
+    """Return whether the row's last error ended the previous round."""
     errors = [each for each in failures_in_row(row) if each.type != "reopened"]
     last: LastRun | None = row.last_run
-    return bool(errors) and last is not None and errors[-1].time - last.ended < _SECOND  # it ended within that second
+    return bool(errors) and last is not None and errors[-1].time - last.ended < _SECOND
 
 
 def _after_success(row: TaskRow, now: datetime, asked: PendingRequest | None) -> Transition:
-    """Return the transition after the last step: to the next turn, or to the end after the last turn."""
+    """Return the transition from the last step to the next turn, or to the end."""
     turn = next_turn(row, now, asked)
     if turn is not None:
-        return begun_again(row, turn)
+        return build_next_round(row, turn)
     ended = Transition("succeed", END)
     ended.expires = False
     ended.add(**{**_NO_TURN, **({} if asked is None or asked.repeat is None else {"repeat": asked.repeat})})
@@ -108,7 +101,7 @@ def _after_success(row: TaskRow, now: datetime, asked: PendingRequest | None) ->
 
 
 class NextRound(Participant):
-    """Begins the next round instead of the end: the next occurrence, or a run that was requested."""
+    """Begins the next round instead of ending the task."""
 
     writes = False
 
@@ -119,10 +112,9 @@ class NextRound(Participant):
 
     @classmethod
     def after_claim(cls, claim: Claim[Any]) -> Transition | None:
-        """Return the write that moves a task to the latest occurrence missed before its claim, if there is one.
+        """Return the write that moves a task to the latest missed occurrence, if there is one.
 
-        All attempts of a round have the same `ctx.occurrence`, so it moves only before the first block of the round. A
-        takeover moves it if the dead worker should have done so first, and did not: it died before its block.
+        All attempts in a round have the same `ctx.occurrence`, so it moves only before the round's first block.
         """
         row, before = claim.task, claim.before or claim.task._row_state.stored
         rule, occurrence, number, claimed = row.repeat, row.occurrence, row.occurrence_count, row.update_time
@@ -132,7 +124,7 @@ class NextRound(Participant):
         was_held = before["status"] == {NUMBER: str(codes.in_progress)}
         if codes.pending != row.tracker.steps[0].pending or not _is_first_claim(type(row), before, is_held=was_held):
             return None
-        if was_held:
+        if was_held:  # if the dead worker should have moved it, it died before its block
             died = clock.read(before["update_time"][STRING])
             if died is None or rule.latest(occurrence, number, died) is None:
                 return None
@@ -140,27 +132,27 @@ class NextRound(Participant):
         if latest is None:
             return None
         counted = {} if latest.number is None else {"occurrence_count": latest.number}
-        return pin(claim.statements, claim.token, {"occurrence": latest.time, **counted})
+        return build_pin(claim.statements, claim.token, {"occurrence": latest.time, **counted})
 
     @classmethod
-    def of_success(cls, run: Journal[Any], row: TaskRow) -> NextRound | None:
-        """Take part in the success of the last step, if the task repeats or was requested again."""
+    def for_success(cls, run: Journal[Any], row: TaskRow) -> NextRound | None:
+        """Take part in the success of the last step if the task repeats or has a pending request."""
         if end_of(run.next_code) != "succeeded" or (row.repeat is None and row.queued is None):
             return None
         follow_ups = run.additions.get("follow_ups")
         return cls(row, run.claim.attempt, follow_ups.created if follow_ups else 0)
 
     def change(self, success: Transition) -> None:
-        """Move to the next turn, and apply the pending request, unless another one came since."""
+        """Move to the next turn, and apply the pending request unless another one has come."""
         row, again = self._row, self._row.queued
         if again is None or again.repeat is not None or row.repeat is not None:
             success.follow(_after_success(row, clock.now(), again))
         else:
-            success.follow(begun_again(row, Turn(again.due_time, {})))
+            success.follow(build_next_round(row, Turn(again.due_time, {})))
         success.add(**last_run(row, "succeeded", self._attempt, clock.now(), self._created))
         if again is None:
             return
-        success.instead(when.no_request_pending(), when.requests_as_seen())
+        success.replace_guard(when.no_request_pending(), when.requests_as_seen())
         success.add(seen={"seen_asked": str(row.request_count)}, queued=None)
         success.changes = {**success.changes, **again.changes(row.tracker.own_attributes)}
         if again.urgent:
@@ -175,27 +167,27 @@ class NextRound(Participant):
         """Return the transition to the next turn, unless the rule stops on failure."""
         if row.repeat is None or row.cancelled is not None:
             return None
-        row = row if claim is None else _row_now(claim)
+        row = row if claim is None else _read_again(claim)
         if row.repeat is None or row.repeat.stop_on_failure:
             return None
-        again = row.queued  # it stays for the next success, which may be sooner for its sake
-        asked = None if again is None else _time_of(again)
+        again = row.queued  # it stays for the next success, and may make the next turn earlier
+        asked = None if again is None else _requested_time(again)
         turn = _earlier_turn(_next_occurrence(row, now, None), asked, None)
-        return None if turn is None else begun_again(row, turn)
+        return None if turn is None else build_next_round(row, turn)
 
 
-def _row_now(claim: Claim[Any]) -> TaskRow:
-    """Read the row again: an earlier run may have been requested since the claim."""
+def _read_again(claim: Claim[Any]) -> TaskRow:
+    """Read the row again, because an earlier run may have been requested since the claim."""
     task: TaskRow = claim.task
     try:
         row = get(claim.statements.model, task.task_id, until=claim.expire_time)
-    except (PynamoDBConnectionError, TaskError):  # a row that cannot be read fails its attempts, like any other
-        return task  # what was asked for waits for the next occurrence then
+    except (PynamoDBConnectionError, TaskError):
+        return task  # the request then waits for the next occurrence
     return row if row is not None and claim.holds(row) else task
 
 
 def last_run(row: TaskRow, outcome: str, attempt: int, ended: datetime, created: int = 0) -> dict[str, Any]:
-    """Return the record of a round that ends, or nothing if the task does not repeat."""
+    """Return a repeating task's record for a round that ends."""
     occurrence, extra = row.occurrence, row.extra_time
     due = extra or occurrence
     if due is None:
@@ -203,16 +195,16 @@ def last_run(row: TaskRow, outcome: str, attempt: int, ended: datetime, created:
     return {"last_run": LastRun(None if extra else occurrence, due, outcome, attempt, ended, created)}
 
 
-def begun_again(row: TaskRow, turn: Turn) -> Transition:
-    """Return the transition to a turn at the first step. It is a new round, which accepts any payload."""
+def build_next_round(row: TaskRow, turn: Turn) -> Transition:
+    """Return the transition to a turn at the first step. The new round accepts any payload."""
     begun = Transition("next round", row.tracker.steps[0].pending, due=turn.due)
-    begun.add(round=new_token(above=row.lock), **WAITS, **of_round(row), **turn.values)
-    begun.changes = without_payloads(row)
+    begun.add(round=new_token(above=row.lock), **WAITS, **round_removals(row), **turn.values)
+    begun.changes = payload_removals(row)
     return begun
 
 
-def turn_of_new(repeat: Repeat, at: datetime) -> tuple[datetime, Item] | None:
-    """Return when a new task with this rule is first due, and the attributes of its row in stored form, or None."""
+def first_stored_turn(repeat: Repeat, at: datetime) -> tuple[datetime, Item] | None:
+    """Return a new repeating task's first due time and stored attributes, or None if it never occurs."""
     turn = first_turn(repeat, at)
     if turn is None:
         return None
@@ -220,14 +212,13 @@ def turn_of_new(repeat: Repeat, at: datetime) -> tuple[datetime, Item] | None:
     return turn.due, {attribute.attr_name: value for attribute, value in changes if value is not None}
 
 
-def merged(row: TaskRow, repeat: Repeat | None, due: datetime | None, now: datetime) -> tuple[Changes, datetime | None]:
-    """Return the changes that give a row at its first step another rule or an earlier turn, and its new due time.
-
-    `due` is the requested time, if that moves the task. None leaves the due time as it is.
-    """
+def change_rule(
+    row: TaskRow, repeat: Repeat | None, due: datetime | None, now: datetime
+) -> tuple[Changes, datetime | None]:
+    """Return the changes for another rule or an earlier turn at the first step, and the new due time."""
     values: dict[str, Any] = {}
     if repeat is not None and repeat != row.repeat:
-        rule = rule_since(row, repeat, now)
+        rule = start_rule(row, repeat, now)
         first = rule.first(now)
         if first is not None and not _is_at_occurrence(row, now):
             turn = _turn_by_other_rule(row, rule, first, due)
@@ -238,16 +229,13 @@ def merged(row: TaskRow, repeat: Repeat | None, due: datetime | None, now: datet
     return _changes(row._row_state.stored, values), due
 
 
-def begun_anew(row: TaskRow, turn: Turn | None, due: datetime) -> Changes:
-    """Return the changes that give an ended row a turn, or a due time although its rule has no occurrence left."""
+def turn_changes(row: TaskRow, turn: Turn | None, due: datetime) -> Changes:
+    """Return the changes that give a finished row a turn, or an extra one after the last."""
     return _changes(row._row_state.stored, {**_NO_TURN, "extra_time": due} if turn is None else turn.values)
 
 
-def rule_since(row: TaskRow, repeat: Repeat, now: datetime) -> Repeat:
-    """Return a rule for a row that gets it now: it counts from now, but after the row's present occurrence.
-
-    A rule that differs only in its treatment of failures and missed occurrences counts as before.
-    """
+def start_rule(row: TaskRow, repeat: Repeat, now: datetime) -> Repeat:
+    """Return a rule that counts from now, or as before if its times are the same."""
     before, occurrence = row.repeat, row.occurrence
     if before is not None and _has_same_times(repeat, before):
         return replace(repeat, since=before.since)
@@ -257,7 +245,7 @@ def rule_since(row: TaskRow, repeat: Repeat, now: datetime) -> Repeat:
 
 
 def _turn_by_other_rule(row: TaskRow, rule: Repeat, first: Occurrence, due: datetime | None) -> Turn:
-    """Return the turn of a waiting row that gets a rule. It stays due if somebody has asked for that."""
+    """Return a waiting row's turn by a new rule. A requested due time stays."""
     codes, was_asked_for = row.tracker.steps[0], row.repeat is None or row.extra_time is not None
     if row.status == codes.pending:
         asked = due or (row.due_time if was_asked_for else None)
@@ -265,7 +253,7 @@ def _turn_by_other_rule(row: TaskRow, rule: Repeat, first: Occurrence, due: date
             return _turn_at(first, rule, asked)
         return _turn_at(first, rule)
     turn = _turn_at(first, rule, row.due_time if row.status == codes.failed else None)
-    return turn._replace(due=row.due_time)  # noqa: SLF001 - what a named tuple calls its public method
+    return turn._replace(due=row.due_time)  # noqa: SLF001 - a public method of named tuples
 
 
 def _is_at_occurrence(row: TaskRow, now: datetime) -> bool:
@@ -290,20 +278,20 @@ def _next_occurrence(row: TaskRow, now: datetime, rule: Repeat | None) -> Occurr
     return rule.after(occurrence, number, now)
 
 
-def _time_of(asked: PendingRequest) -> datetime | None:
-    """Return the requested time of another run, or None if only the rule was changed."""
+def _requested_time(asked: PendingRequest) -> datetime | None:
+    """Return when another run was requested, or None if only the rule was changed."""
     return asked.due_time if asked.asks_for_run else None
 
 
 def _earlier_turn(following: Occurrence | None, asked: datetime | None, rule: Repeat | None) -> Turn | None:
-    """Return the earlier of the next occurrence and the requested time, or None if there is neither."""
+    """Return the turn at the next occurrence or at the requested time, if that is earlier."""
     if asked is not None and (following is None or asked < following.time):
         return _turn_at(following, rule, asked)
     return None if following is None else _turn_at(following, rule)
 
 
 def _turn_at(following: Occurrence | None, rule: Repeat | None = None, extra_time: datetime | None = None) -> Turn:
-    """Return the turn at an occurrence, or at an extra time before it, with the rule if the row gets another one."""
+    """Return the turn at an occurrence, or at an extra time, with a new rule."""
     values = {**_NO_TURN, "extra_time": extra_time}
     if rule is not None:
         values["repeat"] = rule
@@ -314,7 +302,7 @@ def _turn_at(following: Occurrence | None, rule: Repeat | None = None, extra_tim
 
 
 def _changes(stored: Item, values: Mapping[str, Any]) -> Changes:
-    """Return the values as changes of a row, without removing attributes that the row does not have."""
+    """Return the values that differ from the stored ones, as changes."""
     changes: dict[str, tuple[Attribute[Any], dict[str, Any] | None]] = {}
     for name, value in values.items():
         attribute: Attribute[Any] = getattr(TaskRow, name)

@@ -1,7 +1,6 @@
-"""Signals from outside: a success or a create parks the task until they come, and SEND stores one.
+"""Signals from outside: a success or a create parks the task until they come, and `send` stores them.
 
-`awaited_signals` has the names of the missing signals, and `blockers` the number of children. The row is parked while
-it has one of the two. A signal counts once in a round, and stays in `signals`.
+`awaited_signals` names the missing signals. A signal counts once per round, and stays in `signals`.
 """
 
 from __future__ import annotations
@@ -38,8 +37,8 @@ from pynamodb_tracker.writes import conditions as when
 from pynamodb_tracker.writes.conditions import guard
 from pynamodb_tracker.writes.lock import new_token
 from pynamodb_tracker.writes.prepared import PreparedWrite, fill, slot
-from pynamodb_tracker.writes.refusals import check_format
-from pynamodb_tracker.writes.statements import get, loaded
+from pynamodb_tracker.writes.refusals import build_error, check_format, kept_changing_error
+from pynamodb_tracker.writes.statements import get, load_checked
 
 T = TypeVar("T", bound=TaskRow)
 T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
@@ -50,71 +49,71 @@ log = logging.getLogger("pynamodb_tracker")
 
 _TRIES = 8
 _AT_ONCE = 3
-"""How many writes of a call are sent without a pause."""
+"""How many writes per call are sent without a pause."""
 _MOST_IN = 100
 """https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Expressions.OperatorsAndFunctions.html"""
 
 
 @guard
 def not_received(name: str) -> Condition:
-    """Require that this signal has not come: the first one counts."""
+    """Require that this signal has not come, because the first one counts."""
     return Path(["signals", name]).does_not_exist()
 
 
 @guard
 def no_signals() -> Condition:
-    """Require that the row has no map of signals: an entry cannot be set in one that is not there."""
+    """Require a row without a map of signals, to which no entry can be added."""
     return TaskRow.signals.does_not_exist()
 
 
 @guard
 def awaits_only(name: str) -> Condition:
-    """Require that this signal is all that the task waits for."""
+    """Require a task that waits for nothing but this signal."""
     return (TaskRow.awaited_signals == {name}) & TaskRow.blockers.does_not_exist()
 
 
 @guard
 def awaits_more(name: str) -> Condition:
-    """Require that the task awaits this signal, and waits for something else."""
+    """Require a task that waits for this signal and for something else."""
     return TaskRow.awaited_signals.contains(name) & (~(TaskRow.awaited_signals == {name}) | TaskRow.blockers.exists())
 
 
 @guard
 def not_awaited(name: str) -> Condition:
-    """Require that the task does not await this signal: otherwise it may have to become due by it."""
+    """Require a task that this signal cannot make due."""
     return TaskRow.awaited_signals.does_not_exist() | ~TaskRow.awaited_signals.contains(name)
 
 
 @guard
 def not_missed(name: str) -> Condition:
-    """Require that the task has not done without this signal: its sender would not learn that it is too late."""
+    """Require that no run has continued without this signal, or its sender has to learn that."""
     return TaskRow.missed_signals.does_not_exist() | ~TaskRow.missed_signals.contains(name)
 
 
 @guard
 def parked(begun: tuple[int, ...]) -> Condition:
-    """Require that the task is pending, and not yet started by its limit; it never becomes due before its last move."""
+    """Require a parked task that has not changed its state after this moment."""
     return _parked(begun) & (TaskRow.update_time <= slot(TaskRow.update_time, "now"))
 
 
 @guard
 def not_parked(begun: tuple[int, ...]) -> Condition:
-    """Require that the task was started by its limit, has failed or is ignored: its due time is not to be moved."""
+    """Require a task that has started, failed or become ignored."""
     return ~_parked(begun)
 
 
 def _parked(begun: tuple[int, ...]) -> Condition:
-    """`begun` are the other codes than pending. A code that is not declared here is pending if its due time says so."""
+    """Require a parked task, by its due time and no code of these."""
     due: Any = TaskRow.due_time
     is_parked: Condition = (due == clock.NEVER) | (due == Path(TaskRow.wait_until))
     for first in range(0, len(begun), _MOST_IN):
-        is_parked &= ~when.at(*begun[first : first + _MOST_IN]).condition
+        is_parked &= ~when.has_status(*begun[first : first + _MOST_IN]).condition
     return is_parked
 
 
 @guard
 def first_round() -> Condition:
-    """Require that the task never started over, and was not created after the signal was sent."""
+    """Require a task that never started over, and is older than the signal."""
     creation = TaskRow.creation
     return TaskRow.round.does_not_exist() & (creation <= slot(creation, "token"))
 
@@ -126,26 +125,23 @@ class Sent(Generic[T_co]):
     task: T_co
     effect: Effect
     """`resumed` if the signal makes the task due, or `early` if the task did not wait for it yet. `late` if the limit
-    was used up, or the task has failed or is ignored. `stored` if the task waits for more, or had this signal.
-    `cancelled` if the task was cancelled."""
+    has passed, or the task has failed or is ignored. `stored` if the task still waits, or had this signal. `cancelled`
+    if the task was cancelled."""
     will_be_read: bool
-    """Whether a run can still act on the signal, or has. False if the task has done without it, or was cancelled: it is
-    not stored then, and a payment may have to be paid back."""
+    """Whether a run can still act on the signal, or has. False if the task continued without it or was cancelled: the
+    signal is not stored, and a payment may have to be refunded."""
 
 
-def awaiting(
+def attributes_awaiting(
     model: type[TaskRow], signal: object, until: datetime | timedelta | None, **others: object
 ) -> tuple[Item, datetime]:
-    """Return the stored attributes of a new task that awaits this signal, and its due time.
-
-    Raises a ValueError for `others`, arguments that such a task does not take.
-    """
+    """Return the attributes and due time for a new task that awaits this signal. It cannot have `others`."""
     for name in [name for name, given in others.items() if given is not None]:
-        raise ValueError(f"a task that waits for a signal takes no {name}: leave it out, or create it later")
-    return _awaited(check_signal(model, signal), check_due_time(until, "until"))
+        raise ValueError(f"a task that waits for a signal cannot have {name}: leave it out, or create it later")
+    return _wait_attributes(check_signal(model, signal), check_due_time(until, "until"))
 
 
-def _awaited(name: str, until: datetime | timedelta | None) -> tuple[Item, datetime]:
+def _wait_attributes(name: str, until: datetime | timedelta | None) -> tuple[Item, datetime]:
     limit = clock.now() + until if isinstance(until, timedelta) else until
     also: Item = {"awaited_signals": {STRING_SET: [name]}, "signals": {MAP: {}}}
     if limit is not None:
@@ -153,26 +149,26 @@ def _awaited(name: str, until: datetime | timedelta | None) -> tuple[Item, datet
     return also, limit or clock.NEVER
 
 
-def restored(
+def attributes_of_exported(
     task_id: str, awaits: Collection[str], signals: Mapping[str, Mapping[str, Any]], until: datetime | None
 ) -> tuple[Item, datetime | None]:
-    """Return the same for a task that awaits these signals `until` then, and has received others, as exported."""
+    """Return an exported task's attributes and due time."""
     if both := {*awaits} & signals.keys():
-        raise ValueError(f"it awaits {', '.join(sorted(both))}, and has that already: leave out one of both")
+        raise ValueError(f"it awaits {', '.join(sorted(both))}, but has already received it: remove one")
     stored: Item = {}
     for name, given in signals.items():
         by, key = check_label("by", given.get("by")), check_label("key", given.get("key"))
         time = datetime.fromisoformat(given["time"]) if "time" in given else clock.now()
         signal = ReceivedSignal(None, by, time, new_token(), key)
         stored[name] = {MAP: signal.stored(value_text(given.get("value"), name, task_id))}
-    also, due = _awaited("", until)
+    also, due = _wait_attributes("", until)
     if awaits:
         return {**also, "awaited_signals": {STRING_SET: sorted(awaits)}, "signals": {MAP: stored}}, due
     return {"signals": {MAP: stored}}, until
 
 
-def sending(model: type[TaskRow], name: str, form: str, *, of_round: bool) -> PreparedWrite:
-    """Return the write of a signal: `more`, `last`, `late`, `early`, or `first`, an early one without a map yet."""
+def build_send_write(model: type[TaskRow], name: str, form: str, *, of_round: bool) -> PreparedWrite:
+    """Build the write of a signal: `more`, `last`, `late`, `early`, or `first`, which also adds the map."""
     begun = (*(code for codes in model.tracker.steps for code in codes.own if code != codes.pending), END)
     guards = [when.same_round() if of_round else first_round(), when.known_format()]
     path: Any = Path(["signals", name])
@@ -204,7 +200,7 @@ _EFFECTS: dict[str, Effect] = {"last": "resumed", "late": "late", "more": "store
 def send(
     model: type[T], task_id: str, name: str, value: object, *, by: str | None, key: str | None, of_round: str | None
 ) -> Sent[T]:
-    """Store a signal. The first try is for the last signal of a parked task, the next ones depend on the row."""
+    """Store a signal. The first try assumes a parked task's last signal."""
     text, token, form, now = value_text(value, name, task_id), new_token(), "last", clock.now()
     for number in range(_TRIES):
         signal = {MAP: ReceivedSignal(None, by, now, token, key).stored(text)}
@@ -215,76 +211,73 @@ def send(
             "seen_round": of_round,
             "now": clock.stamp(now),
         }
-        write = sending(model, name, form, of_round=of_round is not None)
+        write = build_send_write(model, name, form, of_round=of_round is not None)
         request = write.request(model.tracker.key(task_id), values)
         request["ReturnValuesOnConditionCheckFailure"] = "ALL_OLD"
         try:
             stored = send_request(model.tracker.connection(), "UpdateItem", request)["Attributes"]
         except Refused as refused:
             item = refused.item if number < _AT_ONCE else None
-            # If the refusal has no row, or others are quicker, read it after the pause: it would be outdated by then.
+            # Without a row, or if other callers are quicker, read the row after a pause.
             if not slept_before_retry(number, base=0.05 if item is None else 0.0):
                 break
-            row = get(model, task_id) if item is None else loaded(model, item)
+            row = get(model, task_id) if item is None else load_checked(model, item)
         else:
-            return Sent(loaded(model, stored), _EFFECTS[form], will_be_read=True)
-        row = _of_round(model, task_id, name, row, of_round)
+            return Sent(load_checked(model, stored), _EFFECTS[form], will_be_read=True)
+        row = _check_round(model, task_id, name, row, of_round)
         first = (row.signals or {}).get(name)
         if first is not None and first.token == token:
             return Sent(row, _EFFECTS[form], will_be_read=True)
         if end_of(row.status) == "cancelled":
             return Sent(row, "cancelled", will_be_read=False)
         if first is not None:
-            return Sent(row, _repeated(row, name, first, text, key), will_be_read=True)
+            return Sent(row, _check_repetition(row, name, first, text, key), will_be_read=True)
         if name in (row.missed_signals or ()):
-            return _late(row, name)
+            log.warning("%s", too_late(row, name), extra=log_fields(row.use_case_id, None, row.task_id))
+            return Sent(row, "late", will_be_read=False)
         form, now = _next_form(row, name), max(clock.now(), row.update_time)
-        if token < row.creation:  # this clock is behind that of the program that created it
+        if token < row.creation:  # this clock is behind the creator's
             token = new_token(above=row.creation)
-    raise TaskNotReadyError(
-        f"cannot send {name} to {model.__name__} {task_id!r}: it changed {number + 1} times meanwhile; try again",
-        task_id=task_id,
-    )
+    raise kept_changing_error(model, task_id, f"send {name} to", number + 1)
 
 
-def _of_round(model: type[T], task_id: str, name: str, row: T | None, of_round: str | None) -> T:
+def _check_round(model: type[T], task_id: str, name: str, row: T | None, of_round: str | None) -> T:
     operation, task = f"send {name} to", f"{model.__name__} {task_id!r}"
     if row is None:
-        raise TaskNotFoundError(f"cannot {operation} {task}: there is no such task", task_id=task_id)
+        raise TaskNotFoundError(f"cannot {operation} {task}: it does not exist", task_id=task_id)
     check_format(row, operation)
     if of_round is None and "round" in row._row_state.stored:
         raise TypeError(
-            f"cannot {operation} {task}: it has started over, and the signal may be that of an earlier round; give "
-            "the callback ctx.round, and send(..., round=...)"
+            f"cannot {operation} {task}: the task has started over, and this signal may belong to an earlier round. "
+            "Include ctx.round in the callback, and call send(..., round=...)"
         )
     if of_round is not None and of_round != round_of(row):
-        raise TaskNotFoundError(
-            f"cannot {operation} {task}: the round {of_round} of it has ended; the signal is not stored",
-            task_id=task_id,
-            task=row,
-        )
+        why = f"its round {of_round} has ended, so the signal was not stored"
+        raise build_error(row, TaskNotFoundError, operation, why)
     return row
 
 
-def _repeated(row: TaskRow, name: str, first: ReceivedSignal, text: str, key: str | None) -> Effect:
-    """Return the effect of a repeated signal. Raise SignalAlreadyReceivedError if the stored one is another.
-
-    If both have a key, only these are compared: two payments often have the same amount.
-    """
+def _check_repetition(row: TaskRow, name: str, first: ReceivedSignal, text: str, key: str | None) -> Effect:
+    """Return the effect of a repeated signal. Raise SignalAlreadyReceivedError if the stored one differs."""
+    # Keys decide if both have one, because two payments often have the same amount.
     have_keys = key is not None and first.key is not None
-    if key == first.key if have_keys else _typed(text) == _typed(strict_json.dumps(first.value)):
+    if (
+        key == first.key
+        if have_keys
+        else _parse_for_comparison(text) == _parse_for_comparison(strict_json.dumps(first.value))
+    ):
         return "stored"
     raise SignalAlreadyReceivedError(
         f"cannot send {name} to {type(row).__name__} {row.task_id!r}: it was received at {clock.in_words(first.time)}"
-        f"{f' by {first.by}' if first.by else ''}, with another {'key' if have_keys else 'value'}, which counts",
+        f"{f' by {first.by}' if first.by else ''} with another {'key' if have_keys else 'value'}. The first one counts",
         task_id=row.task_id,
         task=row,
         signal=first,
     )
 
 
-def _typed(text: str) -> Any:
-    """Parse JSON for a comparison. In Python, true equals 1."""
+def _parse_for_comparison(text: str) -> Any:
+    """Parse JSON for a comparison in which true does not equal 1."""
 
     def number(digits: str) -> tuple[str, Decimal]:
         return "number", Decimal(digits)
@@ -292,26 +285,17 @@ def _typed(text: str) -> Any:
     return json.loads(text, parse_int=number, parse_float=number)
 
 
-def _late(row: T, name: str) -> Sent[T]:
-    log.warning("%s", too_late(row, name), extra=log_fields(row.use_case_id, None, row.task_id))
-    return Sent(row, "late", will_be_read=False)
-
-
 def _next_form(row: TaskRow, name: str) -> str:
-    """Return the form of the write for the row that refused the last one, or raise if the signal cannot be stored."""
-    described = f"cannot send {name} to {type(row).__name__} {row.task_id!r}"
-    awaits = row.awaited_signals or frozenset()
+    """Return the next write's form. Raise if the signal cannot be stored."""
+    operation, awaits = f"send {name} to", row.awaited_signals or frozenset()
     if name in awaits:
         if awaits != {name} or "blockers" in row._row_state.stored:
             return "more"
         has_begun = any(row.status in codes.own and row.status != codes.pending for codes in row.tracker.steps)
         return "last" if not has_begun and row.due_time in {clock.NEVER, row.wait_until} else "late"
     if end_of(row.status):
-        raise TaskAlreadySucceededError(f"{described}: it has succeeded", task_id=row.task_id, task=row)
+        raise build_error(row, TaskAlreadySucceededError, operation, "it has succeeded")
     if "queued" in row._row_state.stored:
-        raise TaskNotReadyError(
-            f"{described}: another run of it is asked for, which has no round yet; try again once that has begun",
-            task_id=row.task_id,
-            task=row,
-        )
+        why = "another run was requested that has not begun. Try again once it has begun"
+        raise build_error(row, TaskNotReadyError, operation, why)
     return "early" if "signals" in row._row_state.stored else "first"

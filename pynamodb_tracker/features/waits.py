@@ -1,7 +1,6 @@
-"""What the next step waits for: children, signals, and until when.
+"""How long a task's next step waits for children and signals.
 
-A success begins the wait. Once another run of the task succeeds, it has done without the rest, and nothing of that wait
-stays in the row, except the names of the signals in `missed_signals`.
+A success begins the wait, and the next one ends it. `missed_signals` names the signals that were still missing.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _OF_WAIT = frozenset({"blockers", "awaited_signals", "wait_until"})
 
 
 class Waits(Participant):
-    """Takes part in a success: the next step waits, and no longer for what this one has waited for."""
+    """Begins the next step's wait, and ends this step's."""
 
     writes = False
 
@@ -37,33 +36,30 @@ class Waits(Participant):
         self.row: Any = None
         self.missing: frozenset[str] = frozenset()
         self.claimed: frozenset[str] = frozenset()
-        """The signals that the claimed row still awaited, and that the run does without."""
+        """Signals that were still missing when the task was claimed."""
 
     def limit(self, until: datetime) -> None:
-        """Set the limit. Raise a ValueError if there is another one."""
+        """Set the limit. Raise a ValueError if there is a different one."""
         if self.until not in (None, until):
-            raise ValueError(f"the next step starts at {self.until} at the latest, and cannot have {until}: give one")
+            raise ValueError(f"the next step already has the limit {self.until}, so it cannot have {until} as well")
         self.until = until
 
     @classmethod
     def of_run(cls, run: Journal[Any]) -> Waits:
-        """Return what the run asks for. It stays in the additions, although a signal removes the attributes."""
+        """Return the run's waits. They stay in its additions even if a signal removes the row's attributes."""
         waits: Waits = run.additions.setdefault("waits", cls())
         waits.run, waits.claimed = run, (run.claim.task.awaited_signals or frozenset()) - waits.names
         return waits
 
     @classmethod
-    def of_success(cls, run: Journal[Any], row: TaskRow) -> Waits:
-        """Find the missing signals in the row.
-
-        If a signal has come without which the run decided, raise TaskNotReadyError, which releases the attempt.
-        """
+    def for_success(cls, run: Journal[Any], row: TaskRow) -> Waits:
+        """Find the missing signals. If one has come that the run did not know, raise TaskNotReadyError."""
         waits, received = cls.of_run(run), (row.signals or {}).keys()
         waits.row, waits.missing = row, waits.names - received
         if came := waits.claimed & received:
             run.unstarted = TaskNotReadyError(
-                f"{run.claim} has decided without the signal {', '.join(sorted(came))}, which came during its run; "
-                "nothing of it was recorded, the attempt is released, and the next one has the signal",
+                f"{run.claim} has decided without the signal {', '.join(sorted(came))}, which came during its run. The "
+                "attempt is released without recording anything, and the next one has the signal",
                 task_id=row.task_id,
                 task=row,
             )
@@ -71,14 +67,14 @@ class Waits(Participant):
         return waits
 
     @classmethod
-    def guards_of_giving_up(cls, run: Journal[Any]) -> Sequence[Guard]:
-        """Require that no signal has come since the claim, unless another attempt would repeat a part."""
+    def giving_up_guards(cls, run: Journal[Any]) -> Sequence[Guard]:
+        """Require that no signal has come since the claim, unless a retry would repeat a part."""
         if getattr(run.additions.get("checkpoints"), "is_stuck", False):
             return ()
         return [not_received(name) for name in sorted(cls.of_run(run).claimed)]
 
     def change(self, success: Transition) -> None:
-        """Begin the wait of the next step, and end the one before it."""
+        """Begin the next step's wait, and end this step's."""
         run, row, missing = self.run, self.row, self.missing
         follow_ups = run.additions.get("follow_ups")
         children = 0 if follow_ups is None else follow_ups.waited

@@ -215,3 +215,14 @@ def from_map(entry: Mapping[str, Any]) -> Failure:
         )
     except KeyError as missing:
         raise ValueError(f"{missing} is missing in a failure, or of another type") from missing
+
+
+def first_failure_text(time: datetime, number: int, of_round: str) -> str:
+    """Return when a task first failed at this step in this round, in stored form."""
+    return f"{clock.stamp(time)} {number} {of_round}"
+
+
+def first_failure(stored: str | None, number: int, of_round: str) -> datetime | None:
+    """Return when a task first failed at this step in this round, or None if unknown."""
+    time, _, of = (stored or "").partition(" ")
+    return clock.read(time) if of == f"{number} {of_round}" else None

@@ -291,7 +291,7 @@ TaskRow.tracker = Schema(TaskRow, None, reserved=TaskRow.tracker_attributes)
 _REQUIRED = tuple(name for name, attribute in TaskRow.get_attributes().items() if not attribute.null)
 _STORED_IN_EVERY_ROW = frozenset(TaskRow.get_attributes()[name].attr_name for name in _REQUIRED)
 
-_REQUIRED_WITH = {  # the attributes that another one requires
+_REQUIRED_WITH = {  # attributes that come together
     "queued": ("request_count",),
     "group": ("group_number",),
     "turn_due_time": ("group", "blockers"),

@@ -1,4 +1,4 @@
-"""The entry point for `opentelemetry-instrument`. Only this needs the package opentelemetry-instrumentation."""
+"""The entry point for `opentelemetry-instrument`, which needs the package opentelemetry-instrumentation."""
 
 from __future__ import annotations
 

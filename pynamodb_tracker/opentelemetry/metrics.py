@@ -1,4 +1,4 @@
-"""Metrics about runs and refusals and, on request, how long tasks have been due. They do not contain task ids."""
+"""Metrics about runs and refusals and, on request, how long tasks have been due."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from pynamodb_tracker.task.task import Task
 log = logging.getLogger("pynamodb_tracker")
 
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600)
-"""In seconds. The SDK's default buckets are meant for milliseconds, and are too small for some tasks."""
+"""In seconds. The SDK's default buckets are for milliseconds."""
 
 _REASONS: dict[type, str] = {
     **exceptions.REASONS,
     exceptions.TaskFormatError: "format",
     exceptions.TaskNotStartableError: names.UNKNOWN,  # with detailed_error=False
 }
-"""The words from the Lambda handlers' logs. All other errors come from requests, and count as "error"."""
+"""Labels of refusals. All other errors come from requests, and count as "error"."""
 
 
 class Metrics(Hook):
@@ -89,10 +89,10 @@ class Metrics(Hook):
 
 
 class DueAges:
-    """The gauge for how long each state's first task has been due. An export costs 1.5 read units per step."""
+    """The gauge for how long each state's first task has been due, at 1.5 read units per step and export."""
 
     _observed: ClassVar[tuple[BoundStep[Any], ...]] = ()
-    """The steps from the last call. All calls share them, because a meter keeps an instrument's first callback."""
+    """The last call's steps. They are on the class, because a meter keeps an instrument's first callback."""
 
     def __init__(self, models: Iterable[type[Task]]) -> None:
         """Raise TypeError if a model is not a use case."""
@@ -100,14 +100,14 @@ class DueAges:
             raise TypeError(f"gauges takes use cases, [{models.__name__}], not {shown(models)}")
         steps: list[BoundStep[Any]] = []
         for model in models:
-            given: object = model
-            if not (isinstance(given, type) and issubclass(given, Task) and given._bound_steps):
-                raise TypeError(f"gauges takes use cases, [Order], not {shown(given)}")
-            steps += given._bound_steps.values()
+            each: object = model
+            if not (isinstance(each, type) and issubclass(each, Task) and each._bound_steps):
+                raise TypeError(f"gauges takes use cases, [Order], not {shown(each)}")
+            steps += each._bound_steps.values()
         self._steps = tuple(steps)
 
     def start(self, meter: Meter) -> None:
-        """Observe these steps instead of any earlier ones."""
+        """Observe these steps instead of earlier ones."""
         DueAges._observed = self._steps
         if self._steps:
             meter.create_observable_gauge(
@@ -118,7 +118,7 @@ class DueAges:
             )
 
     def stop(self) -> None:
-        """Stop observing, unless another call has already replaced this one."""
+        """Stop observing, unless another call has replaced this one."""
         if DueAges._observed is self._steps:
             DueAges._observed = ()
 
@@ -128,7 +128,7 @@ class DueAges:
         for step in cls._observed:
             table = step.model.Meta.table_name
             if table in unanswered:
-                continue  # it would delay the export as long as the first step did
+                continue  # it would delay the export as much as the first step did
             try:
                 first = step.next_due()
             except Exception:

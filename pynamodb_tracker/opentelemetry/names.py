@@ -1,7 +1,6 @@
-"""Names for spans and metrics, which follow OpenTelemetry's semantic conventions.
+"""Names for spans and metrics, by OpenTelemetry's semantic conventions for messaging, which may still change.
 
-The messaging conventions have the status "Development", so they may still change. In their terms, a step is a
-destination, a task is a message, and a run is an operation of type "process":
+A step is a destination, a task is a message, and a run is an operation of type "process":
 https://opentelemetry.io/docs/specs/semconv/messaging/messaging-spans/
 """
 

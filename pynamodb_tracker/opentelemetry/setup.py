@@ -20,7 +20,7 @@ from pynamodb_tracker.task.task import Task
 
 _changing = threading.Lock()
 _removals: list[Callable[[], None]] = []
-"""Functions that remove the hooks and gauges from the last call of `instrument`."""
+"""Remove the last call's hooks and gauges."""
 
 
 def instrument(
@@ -30,18 +30,18 @@ def instrument(
     relation: Literal["link", "parent"] = "link",
     gauges: Iterable[type[Task]] = (),
 ) -> Callable[[], None]:
-    """Report this process's runs to OpenTelemetry from now on.
+    """Report this process's runs to OpenTelemetry from now on, with metrics and a span per run.
 
-    Each run gets metrics and a span, which is current in its block. The span in which a task was created is kept in its
-    `trace`, which takes about 75 bytes. A second call replaces the first call's settings.
+    The span is current in the run's block. A new task keeps its creator's span in `trace`, in about 75 bytes. A second
+    call replaces the first one.
 
     Args:
         tracer_provider: Provides the tracer, by default the global provider.
         meter_provider: Provides the meter, by default the global provider.
-        relation: With "link", runs link to the span in which their task was created. With "parent", runs belong to that
-            span's trace, except for repeating tasks.
+        relation: With "link", runs link to the span in which their task was created. With "parent", they belong to its
+            trace, except for repeating tasks.
         gauges: Use cases for the gauge `pynamodb_tracker.due.age`, such as `[Order]`. It shows how long each state's
-            first task has been due. An export costs 1.5 read units per step, so pass this in one process only.
+            first task has been due. An export costs 1.5 read units per step, so use it in one process only.
 
     Returns:
         A function that ends the reporting.
@@ -54,9 +54,8 @@ def instrument(
         >>> uninstrument = instrument()
         >>> uninstrument()
     """
-    given: object = relation
-    if given not in ("link", "parent"):
-        raise ValueError(f'relation is "link" or "parent", not {shown(given)}')
+    if relation not in ("link", "parent"):
+        raise ValueError(f'relation is "link" or "parent", not {shown(relation)}')
     about = version("pynamodb-tracker")
     tracer = trace.get_tracer(names.SCOPE, about, tracer_provider, names.SCHEMA_URL)
     meter = metrics.get_meter(names.SCOPE, about, meter_provider, names.SCHEMA_URL)

@@ -1,7 +1,7 @@
-"""A span per run. It is current in the run's block, and related to the span in which the task was created.
+"""A span per run, which is current in the run's block, and related to the span in which the task was created.
 
-A task keeps that span in its `trace` as W3C Trace Context (https://www.w3.org/TR/trace-context/), whichever propagators
-the processes use.
+A task keeps that span in its `trace` as W3C Trace Context, whichever propagators the processes use:
+https://www.w3.org/TR/trace-context/
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MAX_DESCRIPTION = 200
 _TRACEPARENT, _TRACESTATE = "traceparent", "tracestate"
 
 _MAX_TRACESTATE = 256
-"""Characters. Together with the traceparent, this leaves a third of the 512 bytes in `trace` to users."""
+"""In characters, which leaves a third of the 512 bytes in `trace` to users."""
 
 _PROPAGATOR = TraceContextTextMapPropagator()
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -34,14 +34,14 @@ _RUN = context.create_key("pynamodb_tracker-run")
 
 
 class Spans(Hook):
-    """Starts a span after a claim, and ends it after the outcome was recorded. A refused claim does not get one."""
+    """Starts a span after a claim, and ends it after the outcome was recorded."""
 
     def __init__(self, tracer: Tracer, *, adopt: bool) -> None:
-        """With `adopt`, the span in which a task was created becomes the parent. Otherwise it is linked."""
+        """With `adopt`, the creator's span becomes the parent instead of a link."""
         self._tracer = tracer
         self._adopt = adopt
         self._open: WeakKeyDictionary[RunDetails, Span] = WeakKeyDictionary()
-        """Spans of open runs, by weak keys, because a run that is dropped inside its block never ends."""
+        """Open runs' spans. The keys are weak, because a run that is dropped inside its block never ends."""
 
     def on_create(self, use_case_id: str, task_id: str) -> Mapping[str, str] | None:  # noqa: ARG002 - the hook's signature
         """Return the current span for the task's `trace`."""
@@ -49,7 +49,7 @@ class Spans(Hook):
         return _current_entries(around.origin if around is not None else None)
 
     def on_start(self, run: RunDetails) -> AbstractContextManager[object]:
-        """Start the span at the time of the claim, and make it current in the block."""
+        """Start the span at the claim's time, and make it current in the block."""
         origin = _parse_span_context(run.task.trace)
         parent, linked = self._find_relatives(run, origin)
         destination = names.destination(run.use_case_id, run.step)
@@ -74,7 +74,7 @@ class Spans(Hook):
         return _CurrentRun(span, origin)
 
     def on_end(self, run: RunDetails) -> None:
-        """End the span here, not when the block is left. A worker may release a task while its block hangs."""
+        """End the span, even if the block still hangs while a worker releases the task."""
         span = self._open.pop(run, None)
         if span is None:
             return
@@ -82,32 +82,31 @@ class Spans(Hook):
             span.set_attribute(names.OUTCOME, outcome_of(run))
             if (error := error_of(run)) is not None:
                 span.set_attribute(names.ERROR_TYPE, type_of(error))
-                # Not record_exception: messages and tracebacks may contain secrets, which `redact` removes.
-                span.set_status(
-                    StatusCode.ERROR, cut(redact_text(message_of(error), run.task.redact), _MAX_DESCRIPTION)
-                )
+                # record_exception would reveal secrets that `redact` removes.
+                said = redact_text(message_of(error), run.task.redact)
+                span.set_status(StatusCode.ERROR, cut(said, _MAX_DESCRIPTION))
         span.end(_nanoseconds(run.start_time + run.duration))
 
     def _find_relatives(self, run: RunDetails, origin: SpanContext | None) -> tuple[Context | None, SpanContext | None]:
         """Return the context with the parent, or None for the current one, and the span to link."""
         if origin is None:
             return None, None
-        # Otherwise a repeating task's runs would all belong to one trace, for years.
+        # Otherwise a repeating task's runs would all belong to one trace.
         if not self._adopt or run.task.repeat is not None:
             return None, origin
         around = trace.get_current_span().get_span_context()
         if around.trace_id == origin.trace_id:
-            return None, origin  # the current span belongs to the same trace, and is closer
+            return None, origin  # the current span is closer, in the same trace
         return trace.set_span_in_context(NonRecordingSpan(origin)), around if around.is_valid else None
 
 
 def outcome_of(run: RunDetails) -> str:
-    """Return a run's outcome. A postponement is not a failure, because it does not use up an attempt."""
+    """Return a run's outcome. A postponement is not a failure."""
     return names.POSTPONED if run.postponed else run.outcome or names.UNKNOWN
 
 
 def error_of(run: RunDetails) -> BaseException | None:
-    """Return a failed run's error. Releases, for example by Ctrl-C, and postponements are not failures."""
+    """Return a failed run's error, or None after a success, a release or a postponement."""
     return None if run.postponed or run.outcome in ("succeeded", "released") else run.error
 
 
@@ -116,10 +115,10 @@ def _nanoseconds(time: datetime) -> int:
 
 
 class _CurrentRun(AbstractContextManager[None]):
-    """Makes a run's span current in its block's context. `Spans` ends it.
+    """Makes a run's span current in its block's context.
 
-    Runs in one thread may end in any order. A span stays current only until its run is left. If another run's span is
-    current then, that run leaves both contexts later.
+    Runs in one thread may end in any order. If another run's span is current when a run ends, that run leaves both
+    contexts later.
     """
 
     __slots__ = ("_before", "_is_left", "_span", "origin")
@@ -137,11 +136,11 @@ class _CurrentRun(AbstractContextManager[None]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Restore the previous context, unless a later span is current."""
+        """Restore the previous context, unless a later run's span is current."""
         self._is_left = True
         if trace.get_current_span() is not self._span:
             return
-        # The token from `attach` may belong to a run that has been left since, or to another task.
+        # The token from `attach` may belong to a run that was left since, or to another asyncio task.
         before = self._before
         while (outer := _find_run(before)) and outer._is_left and trace.get_current_span(before) is outer._span:  # noqa: SLF001 - the same class
             before = outer._before  # noqa: SLF001 - as above
@@ -154,23 +153,19 @@ def _find_run(of: Context | None = None) -> _CurrentRun | None:
 
 
 def _current_entries(creator: SpanContext | None) -> dict[str, str] | None:
-    """Return the `trace` entries for a new task, or None outside any span.
-
-    If a task's block creates the new one, `creator` is the span in that task's `trace`.
-    """
+    """Return a new task's `trace`, or None outside any span. `creator` is the creating task's own creator."""
     entries: dict[str, str] = {}
     _PROPAGATOR.inject(entries)
     if not entries:
         return None
     if len(entries.get(_TRACESTATE, "")) > _MAX_TRACESTATE:
         entries[_TRACESTATE] = _shorten(entries[_TRACESTATE])
-    if creator is not None and creator.trace_state:  # the new task must not inherit another trace's state
+    if creator is not None and creator.trace_state:  # or the new task would inherit another trace's state
         entries.setdefault(_TRACESTATE, "")
     return entries
 
 
 def _parse_span_context(entries: Mapping[str, str] | None) -> SpanContext | None:
-    """Return the span in which a task was created, or None if its `trace` lacks it or is unreadable."""
     if not entries or _TRACEPARENT not in entries:
         return None
     span_context = trace.get_current_span(_PROPAGATOR.extract(entries, Context())).get_span_context()
@@ -178,7 +173,7 @@ def _parse_span_context(entries: Mapping[str, str] | None) -> SpanContext | None
 
 
 def _shorten(tracestate: str) -> str:
-    """Drop the oldest entries, which are at the end: https://www.w3.org/TR/trace-context/#tracestate-limits."""
+    """Drop the oldest entries from the end: https://www.w3.org/TR/trace-context/#tracestate-limits."""
     kept: list[str] = []
     left = _MAX_TRACESTATE
     for entry in tracestate.split(","):

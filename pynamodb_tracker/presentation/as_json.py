@@ -1,6 +1,4 @@
-"""What people are shown, as JSON for programs."""
-
-from __future__ import annotations
+"""The views of the page and the terminal as JSON for programs."""
 
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
@@ -14,8 +12,7 @@ from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
 
-_OF_CHARTS = frozenset({"shares", "part", "titles", "minutes", "at_least"})
-"""Only charts need these."""
+_OF_CHARTS = frozenset({"shares", "part", "titles", "minutes", "at_least"})  # only charts need these
 
 
 def plain(value: Any) -> Any:  # noqa: C901, PLR0911 - one for each kind

@@ -1,4 +1,4 @@
-"""The children that tasks wait for, their states, and which of them block a task."""
+"""The children that tasks wait for, and which of them block a task."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.side_by_side import side_by_side
-from pynamodb_tracker.features.children.child_list import Children, awaited_tasks, children_of
+from pynamodb_tracker.features.children.child_list import Children, awaited_tasks, read_children
 from pynamodb_tracker.model.hydration import rows_to_show
 from pynamodb_tracker.model.overflow import RowKey
 from pynamodb_tracker.model.row import TaskRow
@@ -17,27 +17,24 @@ from pynamodb_tracker.status import Status, end_of
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.task.task import Task
 
-_MOST = 100
-"""How many rows of children and their children are read for one task. A success creates 97 children at most."""
+_MOST = 100  # rows to read per task. A success creates 97 children at most
 _LEVELS = 3
 MOST_CHECKED, _MOST_OF_THEM = 20, 40
-"""How many waiting tasks of a use case are checked, and how many rows of their children are read."""
+"""How many waiting tasks are checked per use case, and how many of their children are read."""
 _MOST_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """A task that another one waits for."""
+    """A task that a parent waits for."""
 
     use_case: str
     task_id: str
     state: str
-    needs_person: bool
-    """Whether it is ignored or cancelled, so that a person has to reopen or delete it."""
+    needs_person: bool  # whether a person has to reopen or delete it, because it is ignored or cancelled
 
     @classmethod
     def of(cls, row: TaskRow) -> Child:
-        """Return the child of a row. The program may not declare its use case."""
         if not isinstance(row, Task) or not row.tracker.steps:
             return cls(row.use_case_id, row.task_id, f"{UNKNOWN}.{row.status or 0}", needs_person=False)
         needs_person = row.state.status is Status.IGNORED or end_of(row.status) == "cancelled"
@@ -45,7 +42,6 @@ class Child:
 
     @property
     def words(self) -> str:
-        """Its state for people."""
         step, _, status = self.state.rpartition(".")
         return f"{step} {GAVE_UP}" if status == Status.IGNORED else self.state
 
@@ -55,13 +51,9 @@ class Child:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """The children of a task."""
-
     children: Sequence[Child]
     unlisted: int
-    """How many more tasks it waits for, without a list of them."""
-    blockers: Sequence[Child]
-    """Ignored and cancelled tasks among the children, their children, and so on."""
+    blockers: Sequence[Child]  # the ignored and cancelled tasks among its children, their children, and so on
 
     @property
     def blocked_by(self) -> str | None:
@@ -75,7 +67,6 @@ class Family:
         return f"{' and '.join(filter(None, (', '.join(names[:-1]), names[-1])))}, which {' or '.join(sorted(ends))}"
 
     def as_json(self) -> dict[str, Any]:
-        """Return the family for programs."""
         unlisted = {"unlisted_children": self.unlisted} if self.unlisted else {}
         blockers = {"blocked_by": [asdict(each) for each in self.blockers]} if self.blockers else {}
         return {"children": [asdict(each) for each in self.children], **unlisted, **blockers}
@@ -83,14 +74,11 @@ class Family:
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
-    """A task that waits for an ignored or cancelled one."""
-
     step: BoundStep[Any]
     task_id: str
     family: Family
 
     def as_json(self) -> dict[str, Any]:
-        """Return the blocked task for programs."""
         return {"task_id": self.task_id, "state": name_of(self.step.pending), **self.family.as_json()}
 
     def __str__(self) -> str:
@@ -103,10 +91,7 @@ def family_of(task: TaskRow) -> Family | None:
 
 
 def find_blocked(steps: Sequence[BoundStep[Any]]) -> tuple[list[Blocked], bool]:
-    """Find blocked tasks among the first 20 waiting tasks of a use case: one request per step, and 5 at most.
-
-    Also return whether more tasks may wait.
-    """
+    """Find blocked tasks among a use case's first 20 waiting tasks. Also return whether more tasks may wait."""
 
     def waiting_ids(step: BoundStep[Any]) -> list[str]:
         found = step.pending.index_page(limit=MOST_CHECKED, latest_due_first=True)
@@ -117,7 +102,6 @@ def find_blocked(steps: Sequence[BoundStep[Any]]) -> tuple[list[Blocked], bool]:
 
 
 def blocked_among(waiting: Mapping[BoundStep[Any], Sequence[str]]) -> list[Blocked]:
-    """Return the blocked tasks among these waiting tasks of one use case."""
     steps = {task_id: step for step, ids in waiting.items() for task_id in ids}
     if not steps:
         return []
@@ -128,24 +112,26 @@ def blocked_among(waiting: Mapping[BoundStep[Any], Sequence[str]]) -> list[Block
 
 
 def families_of(tasks: Sequence[TaskRow], most: int) -> dict[RowKey, Family]:
-    """Load the children of those tasks of one table that wait for some, and their children: at most so many rows."""
+    """Load the children of these tasks of one table, and their children, at most this many rows."""
     known: dict[RowKey, Children] = {}
     level, left = [task for task in tasks if awaited_tasks(task)], most
     for _ in range(_LEVELS):
         if not level or left <= 0:
             break
-        found = children_of(level, most=left)
+        found = read_children(level, most=left)
         known |= found
         below = [child for each in found.values() for child in each.tasks]
         level, left = [child for child in below if awaited_tasks(child)], left - len(below)
     return {
-        key: Family([Child.of(each) for each in known[key].tasks], known[key].unlisted, list(_blockers(key, known)))
+        key: Family(
+            [Child.of(each) for each in known[key].tasks], known[key].unlisted, list(_find_blockers(key, known))
+        )
         for task in tasks
         if (key := (task.task_id, task.use_case_id)) in known
     }
 
 
-def _blockers(key: RowKey, known: Mapping[RowKey, Children]) -> Iterator[Child]:
+def _find_blockers(key: RowKey, known: Mapping[RowKey, Children]) -> Iterator[Child]:
     """Yield the ignored and cancelled tasks below a task. In a damaged table, references may form a circle."""
     left, seen = [key], {key}
     while left:

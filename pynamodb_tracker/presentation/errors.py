@@ -17,26 +17,27 @@ from pynamodb_tracker import clock
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
 S = TypeVar("S")
-"""A state, or its name."""
 
 
 def one_line(error: BaseException) -> str:
-    """Return an error's message on one line. For an error of PynamoDB or boto3, return its cause and what to do."""
+    """Return an error's message on one line. For an error of PynamoDB or boto3, return its cause and advice."""
     if not isinstance(error, PynamoDBException | BotoCoreError | ClientError):
         return " ".join(str(error).split())
     cause = getattr(error, "cause", None) or error
     code = cause.response.get("Error", {}).get("Code") if isinstance(cause, ClientError) else None
     if isinstance(error, TableDoesNotExist) or code == "ResourceNotFoundException":
         return (
-            "the table does not exist: create it with pynamodb-tracker create-table, or check the region and the "
-            "account of your credentials"
+            "the table does not exist: create it with pynamodb-tracker create-table, or check your credentials' region "
+            "and account"
         )
     if isinstance(cause, ClientError):
         return " ".join(f"{code}: {cause.response.get('Error', {}).get('Message')}".split())
     return " ".join(str(cause).split())
 
 
-_ADVICE = re.compile(r"; (?:(?:start|ignore|cancel) takes |write \w+\.create\()")
+_ADVICE = re.compile(
+    r"[;.] (?:(?:start|ignore|cancel) takes |(?:write|Call) \w+\.create\(|To (?:ignore it now|do that anyway|run a ))"
+)
 
 
 def for_people(error: BaseException) -> str:
@@ -71,18 +72,18 @@ _VARIES = re.compile(
 def error_pattern(error: str, task_id: str) -> str:
     """Return an error with … for the task's id, and # for other ids, times, durations and numbers."""
     if words := " ".join(task_id.split()):  # an error is on one line
-        error = _without(error, words)
-    kind, colon, message = error.partition(": ")  # a class name may have digits, too
-    return kind + colon + _without_varying(message)
+        error = _hide_id(error, words)
+    kind, colon, message = error.partition(": ")  # a class name may have digits
+    return kind + colon + _hide_varying(message)
 
 
 @lru_cache(4096)
-def _without_varying(message: str) -> str:
+def _hide_varying(message: str) -> str:
     return _VARIES.sub(lambda found: found["kept"] or "#", message)
 
 
-def _without(error: str, task_id: str) -> str:
-    """Return an error with … for the id, unless it is part of a word. A regular expression per id would be slow."""
+def _hide_id(error: str, task_id: str) -> str:
+    """Replace the id with …, unless it is inside a word. A regular expression per id would be slow."""
     first, *parts = error.split(task_id)
     found, left = [first], first[-1:]
     for at, part in enumerate(parts, 1):
@@ -95,28 +96,21 @@ def _without(error: str, task_id: str) -> str:
 
 @dataclass(slots=True)
 class ErrorGroup(Generic[S]):
-    """The tasks of a state with the same error pattern. `example` is the id of the newest one."""
+    """A state's tasks with the same error pattern. `example` is the newest task's id."""
 
     state: S
     tasks: int
-    error: str
-    """The message if all tasks have the same, or the pattern."""
+    error: str  # the message if all tasks have the same one, or the pattern
     newest: datetime
     example: str
     pattern: str
-    first: datetime
-    """The earliest of the last failures. It is later than `newest` if no time can be read."""
+    first: datetime  # the earliest last failure. It is later than `newest` if no time can be read
     minutes: Counter[int]
-    """The number of tasks by minute since 1970."""
-    begin: datetime
-    """No attempt failed before: `first` or, of a task that has failed more than once, its creation."""
-    since: datetime | None = None
-    """When the error began, if that was in the last quarter of the time that all errors cover."""
-    of: int | None = None
-    """How many tasks of the state were read, if there are more. Then the error may be older, and have more tasks."""
+    begin: datetime  # `first`, or when a task was created that failed before
+    since: datetime | None = None  # when the error began, if that was in the last quarter of all failures' time
+    of: int | None = None  # how many tasks in the state were read, if there are more
 
     def spread(self, begin: datetime, end: datetime, parts: int) -> list[int]:
-        """Return the number of tasks in each part of a period."""
         found, low = [0] * parts, begin.timestamp() / 60
         whole = max(end.timestamp() / 60 - low, 1)
         for minute, number in self.minutes.items():
@@ -125,8 +119,6 @@ class ErrorGroup(Generic[S]):
 
 
 class ErrorGroups(Generic[S]):
-    """Groups tasks by state and error pattern."""
-
     def __init__(self) -> None:
         self._groups: dict[tuple[S, str], ErrorGroup[S]] = {}
         self.first = clock.NEVER
@@ -134,10 +126,7 @@ class ErrorGroups(Generic[S]):
     def add(
         self, state: S, task_id: str, error: str, time: datetime | None, *, created: datetime | None = None
     ) -> None:
-        """Count the error of a task that failed at this time, or at an unreadable one.
-
-        `created` is when a task was created that has failed before.
-        """
+        """Count a task's error. `created` is when the task was created, if it has failed before."""
         pattern = error_pattern(error, task_id)
         new = ErrorGroup(state, 0, error, _EPOCH, task_id, pattern, clock.NEVER, Counter[int](), clock.NEVER)
         group = self._groups.setdefault((state, pattern), new)
@@ -153,10 +142,7 @@ class ErrorGroups(Generic[S]):
             group.newest, group.example = time, task_id
 
     def sorted(self, cut: Mapping[S, int] = MappingProxyType({})) -> list[ErrorGroup[S]]:
-        """Return the groups, the largest first, with `since` set for new ones.
-
-        `cut` has the number of tasks that were read of states with more.
-        """
+        """Return the groups, the largest first. `cut` has the number of tasks that were read of larger states."""
         now = clock.now()
         for group in self._groups.values():
             group.of = cut.get(group.state)

@@ -1,6 +1,4 @@
-"""JSON that keeps all digits of numbers: a float has only 17."""
-
-from __future__ import annotations
+"""JSON that keeps all digits of numbers, which a float would not."""
 
 import json
 import secrets
@@ -17,11 +15,11 @@ TOO_DEEP = "its JSON is nested deeper than Python can walk"
 
 def loads(text: str, **options: Any) -> Any:
     """Parse JSON. A number that a float would change becomes a Decimal."""
-    return json.loads(text, parse_float=_number, **options)
+    return json.loads(text, parse_float=_parse_number, **options)
 
 
 def read(text: str) -> Any:
-    """Return the value that a person has written as JSON. A ValueError says how to write it."""
+    """Parse JSON that a person wrote. A ValueError says how to write it."""
     try:
         value = with_floats(loads(text))
     except RecursionError:
@@ -29,13 +27,13 @@ def read(text: str) -> Any:
     except ValueError:
         raise ValueError(f'{shown(text)} is not JSON: write text in quotes, as in "yes"') from None
     if value is None:
-        raise ValueError("null is no value: write true, a number, or text in quotes")
+        raise ValueError("null is not a value: write true, a number, or text in quotes")
     return value
 
 
 def dumps(value: object, **options: Any) -> str:
-    """Write a value that may have Decimals, with the options of `json.dumps`. A NaN or infinity becomes "<NaN>"."""
-    mark = secrets.token_hex(16)  # json cannot write a Decimal as a number: it writes a marked string, unquoted below
+    """Write a value that may have Decimals, with `json.dumps` options. NaN becomes "<NaN>"."""
+    mark = secrets.token_hex(16)  # json writes a Decimal as a marked string, which loses its quotes below
 
     def marked(number: object) -> str:
         if not (isinstance(number, Decimal) and number.is_finite()):
@@ -50,14 +48,12 @@ def dumps(value: object, **options: Any) -> str:
 
 
 def has_decimals(value: object) -> bool:
-    """Return whether a value from `loads` has a Decimal."""
     if isinstance(value, dict):
         return any(map(has_decimals, value.values()))
     return any(map(has_decimals, value)) if isinstance(value, list) else isinstance(value, Decimal)
 
 
 def with_floats(value: Any) -> Any:
-    """Replace each Decimal in a value with the nearest float."""
     if isinstance(value, dict):
         return {name: with_floats(each) for name, each in value.items()}
     if isinstance(value, list):
@@ -66,11 +62,11 @@ def with_floats(value: Any) -> Any:
 
 
 def is_text_of(attribute: Attribute[Any]) -> bool:
-    """Return whether an attribute stores plain JSON: a subclass may store something else."""
+    """Return whether an attribute stores plain JSON. A subclass may store something else."""
     kind = type(attribute)
     return (kind.serialize, kind.deserialize) == (JSONAttribute.serialize, JSONAttribute.deserialize)
 
 
-def _number(text: str) -> float | Decimal:
+def _parse_number(text: str) -> float | Decimal:
     number = float(text)
     return number if repr(number) == text else Decimal(text)

@@ -1,9 +1,4 @@
-"""Reads all use cases at once, with few requests: four for each step, and one for each hundred small items or rows.
-
-Nothing here concludes anything. `now` does.
-"""
-
-from __future__ import annotations
+"""Reads all use cases in four requests per step, and one per hundred small items or rows."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,21 +21,17 @@ from pynamodb_tracker.model.overflow import RowKey, by_key, item_key, key_of
 from pynamodb_tracker.model.row import readable
 from pynamodb_tracker.presentation.errors import one_line
 from pynamodb_tracker.presentation.overview import Number
+from pynamodb_tracker.presentation.task_facts import steps_of, unfinished_states
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State, count_due, peek
 from pynamodb_tracker.task.task import Task
 
-MOST = 1000
-"""How many tasks of a state are counted. With a larger state, numbers are at least that."""
-_MOST_READ = 100
-"""How many entries of pending tasks, and of tasks in progress, are read. More are only counted."""
-MOST_WAITING = 100
-"""How many rows of tasks that wait, or are due later, are read for a use case."""
-_MOST_LOCKS = 20
-"""How many rows of tasks with an expired lock are read for a step, because the lock may have been extended."""
+MOST = 1000  # tasks to count per state. For larger states, numbers are minimums
+_MOST_READ = 100  # entries to read of tasks that are pending or in progress. More are only counted
+_MOST_WAITING = 100
+_MOST_LOCKS = 20  # rows with an expired lock to read per step, because the index lacks extensions
 _MOST_OLDEST = 100
-"""How many of the oldest failures of a large state are read."""
 
 V = TypeVar("V")
 NEVER = clock.stamp(clock.NEVER)
@@ -48,11 +39,8 @@ NEVER = clock.stamp(clock.NEVER)
 
 @dataclass(slots=True)
 class StateGlance:
-    """The index entries of a state that were read, and how many there are."""
-
     entries: Sequence[Item]
     more: bool
-    """Whether the state has more."""
     number: Number = field(init=False)
 
     def __post_init__(self) -> None:
@@ -61,44 +49,36 @@ class StateGlance:
 
 @dataclass(slots=True)
 class StepGlance:
-    """The entries of a step's states. Failed and ignored ones are in the order of their due times, the last first."""
+    """The entries of each state. Failed and ignored ones begin with the latest due time."""
 
     step: BoundStep[Any]
     states: dict[Status | None, StateGlance]
     due: Number
-    later: StateGlance
-    """The pending entries that are due later, or wait."""
+    later: StateGlance  # the pending entries that wait or are due later
     oldest_failed: Sequence[Item] = ()
-    """The first failed entries by due time, if there are more than were read."""
 
 
 @dataclass(slots=True)
 class ModelGlance:
-    """What was read of a use case."""
-
     model: type[Task]
     steps: list[StepGlance] = field(default_factory=list)
-    hours: Sequence[Hour] | None = None
-    """None if transitions are not counted, or the counts cannot be read."""
+    hours: Sequence[Hour] | None = None  # None if transitions are not counted, or if the counts cannot be read
     pauses: Sequence[Pause] = ()
+    required: Sequence[str] = ()
     schedules: Sequence[str] = ()
     commands: Sequence[Command] = ()
 
 
 @dataclass(slots=True)
 class Glance:
-    """What was read of all use cases."""
-
     now: datetime
     models: dict[type[Task], ModelGlance]
     rows: dict[RowKey, Task] = field(default_factory=dict)
-    """Rows of tasks that wait, whose locks have expired, or that repeat."""
     unseen: dict[str, None] = field(default_factory=dict)
-    """Why something could not be read, each reason once."""
     denied: PynamoDBException | None = None
 
     def attempt(self, what: str, ask: Callable[[], V]) -> V | None:
-        """Return the answer, or None if reading is denied or an item is damaged, which is noted."""
+        """Return the result. If reading is denied or an item is damaged, note that and return None."""
         try:
             return ask()
         except PynamoDBException as error:
@@ -111,20 +91,18 @@ class Glance:
         return None
 
     def read_rows(self, keys: Iterable[RowKey]) -> dict[RowKey, Task]:
-        """Return the rows with these keys, as far as they are readable. Each is read once."""
+        """Read the rows with these keys once, and return all readable rows so far."""
         wanted = [key for key in dict.fromkeys(keys) if key not in self.rows]
-        chunks = [
-            (model, of_table[at : at + MOST_KEYS])
-            for model in self.of_tables()
-            if (of_table := [key for key in wanted if key[1] in _names_beside(model, self.models)])
-            for at in range(0, len(of_table), MOST_KEYS)
-        ]
+        chunks = []
+        for table in self.of_tables():
+            names = {model.tracker.use_case.name for model in self.models if model.tracker.table is table.tracker.table}
+            of_table = [key for key in wanted if key[1] in names]
+            chunks += [(table, of_table[at : at + MOST_KEYS]) for at in range(0, len(of_table), MOST_KEYS)]
         for found in side_by_side(lambda chunk: self.attempt("rows", lambda: rows_of_table(*chunk)), chunks):
             self.rows |= {key: readable(row) for key, row in (found or {}).items() if row.tracker.steps}
         return self.rows
 
     def read_items(self, keys: Mapping[RowKey, type[Task]]) -> dict[RowKey, Item]:
-        """Return stored items of the tables of these use cases."""
         found: dict[RowKey, Item] = {}
         for table in self.of_tables():
             of_table = [item_key(*key) for key, model in keys.items() if model.tracker.table is table.tracker.table]
@@ -132,25 +110,28 @@ class Glance:
         return found
 
     def of_tables(self) -> list[type[Task]]:
-        """Return a use case of each table."""
+        """Return one use case per table."""
         return list({id(model.tracker.table): model for model in reversed(self.models)}.values())
 
 
 def glance(models: Sequence[type[Task]]) -> Glance:
-    """Read the small items of these use cases, the first entries of each state, and the rows that the index lacks.
+    """Read the small items of these use cases, the first entries of each state, and rows that the index lacks.
 
-    Raises PynamoDB's error if the table cannot be reached, or no state may be read. Another denied read is noted.
+    Raises PynamoDB's error if the table cannot be reached or no state may be read. Other denied reads are noted.
     """
     found = Glance(clock.now(), {model: ModelGlance(model) for model in models})
     _read_small_items(found)
     asked = [
-        (state, *_LIMITS[state.status]) for model in models for step in steps_of(model) for state in states_of(step)
+        (state, *_LIMITS[state.status])
+        for model in models
+        for step in steps_of(model)
+        for state in unfinished_states(step)
     ]
     read = _peek_all(found, asked)
     after, cut = clock.stamp(found.now), list[StepGlance]()
     for model, of_model in found.models.items():
         for step in steps_of(model):
-            states = {state.status: read[state] for state in states_of(step)}
+            states = {state.status: read[state] for state in unfinished_states(step)}
             pending = states[Status.PENDING]
             later = [each for each in pending.entries if each["due_time"]["S"] > after]
             due = Number(len(pending.entries) - len(later))
@@ -172,22 +153,10 @@ _LIMITS: dict[Status | None, tuple[int, bool]] = {
     Status.FAILED: (MOST, True),
     Status.IGNORED: (MOST, True),
 }
-"""How many entries are read first, and whether these are the latest due ones."""
-
-
-def steps_of(model: type[Task]) -> list[BoundStep[Any]]:
-    """Return the steps of a use case."""
-    return list(model._bound_steps.values())
-
-
-def states_of(step: BoundStep[Any]) -> tuple[State[Any], ...]:
-    """Return the states of unfinished tasks."""
-    return step.pending, step.in_progress, step.failed, step.ignored
+"""How many entries are read first, and whether these have the latest due times."""
 
 
 def _count_rest(found: Glance, step: StepGlance, extra: Mapping[State[Any], StateGlance]) -> None:
-    """Count the tasks of a step's large states, and note the later and the oldest ones that were read."""
-
     def count(state: State[Any], *, later: bool) -> Number:
         what = f"{state.model.__name__}.{state.step}"
         number = found.attempt(what, lambda: count_due(state, found.now, later=later, up_to=MOST + 1)) or 0
@@ -219,23 +188,21 @@ def _peek_all(found: Glance, asked: Sequence[tuple[State[Any], int, bool]]) -> d
     return {state: StateGlance(*(answer or ([], False))) for (state, *_), answer in zip(asked, answers, strict=True)}
 
 
-def _names_beside(model: type[Task], models: Iterable[type[Task]]) -> set[str]:
-    return {each.tracker.use_case.name for each in models if each.tracker.table is model.tracker.table}
-
-
 def _read_small_items(found: Glance) -> None:
-    keys: dict[type[Task], list[Item]] = {}
-    for model, table in ((model, _table_of(model, found)) for model in found.models):
-        use_case = model.tracker.use_case
-        own = [*records.keys_of(model), *([item.key_of_control(model)] if model.tracker.obeys_control() else [])]
-        keys.setdefault(table, []).extend(own + (flow.keys_of(model, found.now) if use_case.count_transitions else []))
-    chunks = [(model, own[at : at + MOST_KEYS]) for model, own in keys.items() for at in range(0, len(own), MOST_KEYS)]
+    chunks: list[tuple[type[Task], list[Item]]] = []
+    for table in found.of_tables():
+        keys: list[Item] = []
+        for model in (each for each in found.models if each.tracker.table is table.tracker.table):
+            keys += records.keys_of(model)
+            keys += [item.key_of_control(model)] if model.tracker.obeys_control() else []
+            keys += flow.keys_of(model, found.now) if model.tracker.use_case.count_transitions else []
+        chunks += [(table, keys[at : at + MOST_KEYS]) for at in range(0, len(keys), MOST_KEYS)]
 
     def read(chunk: tuple[type[Task], list[Item]]) -> dict[RowKey, Item] | None:
-        model, own = chunk
+        table, keys = chunk
         return found.attempt(
             "pauses, counts, schedules and commands",
-            lambda: by_key(get_items(model.tracker.connection(), own, consistent=False)),
+            lambda: by_key(get_items(table.tracker.connection(), keys, consistent=False)),
         )
 
     answers = side_by_side(read, chunks)
@@ -245,15 +212,12 @@ def _read_small_items(found: Glance) -> None:
         if model.tracker.obeys_control():
             stored = items.get(key_of(item.key_of_control(model)), {})
             control = found.attempt(model.__name__, partial(item.parse, model, stored))
-            of_model.pauses = control.in_force if control else ()
+            if control:
+                of_model.pauses, of_model.required = control.in_force, control.undeclared(model)
         if use_case.count_transitions and None not in answers:
             of_model.hours = flow.hours_in(model, found.now, items)
         of_model.schedules = records.schedules_in(items.get(key_of(records.schedules_key(model)), {}))
         of_model.commands = records.commands_in(items.get(key_of(records.commands_key(model)), {}))
-
-
-def _table_of(model: type[Task], found: Glance) -> type[Task]:
-    return next(each for each in found.of_tables() if each.tracker.table is model.tracker.table)
 
 
 def _rows_to_read(of_model: ModelGlance, now: datetime) -> list[RowKey]:
@@ -261,7 +225,7 @@ def _rows_to_read(of_model: ModelGlance, now: datetime) -> list[RowKey]:
     waiting = [step.later.entries for step in of_model.steps if step.later.entries]
     ids = [*of_model.schedules]
     for entries in waiting:
-        ids += [entry["task_id"]["S"] for entry in sample(entries, MOST_WAITING // len(waiting))]
+        ids += [entry["task_id"]["S"] for entry in sample(entries, _MOST_WAITING // len(waiting))]
     ended = clock.stamp(now - model.tracker.margin)
     for step in of_model.steps:
         running = step.states[Status.IN_PROGRESS].entries[:_MOST_LOCKS]
@@ -270,7 +234,7 @@ def _rows_to_read(of_model: ModelGlance, now: datetime) -> list[RowKey]:
 
 
 def sample(entries: Sequence[Item], most: int) -> Sequence[Item]:
-    """Return some entries, half of them with a time if there are that many: these are the first to be due."""
+    """Return some entries. If there are enough, half of them have a due time, the earliest ones."""
     timed = sorted((each for each in entries if each["due_time"]["S"] < NEVER), key=lambda each: each["due_time"]["S"])
     parked = [each for each in entries if each["due_time"]["S"] >= NEVER]
     room = max(most // 2, most - len(parked))

@@ -1,6 +1,4 @@
-"""How a use case changes: exact counts some time apart tell whether it keeps up, and hourly counters what passed."""
-
-from __future__ import annotations
+"""How a use case changes: counts tell whether it keeps up, and hourly counters how runs ended."""
 
 import threading
 from collections import deque
@@ -18,61 +16,52 @@ from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State
 
-_APART = timedelta(seconds=30)
-"""The least time between two counts. Until then, a newer count replaces the last one."""
-_KEPT = 120
-"""The number of counts: an hour, if somebody keeps the page open."""
-_OVER = timedelta(minutes=10)
-"""How far apart the counts of a change are, and how long it takes before somebody can conclude something from it."""
-_NOTABLE = 0.1
-"""From which part of what is done a change is more than chance."""
+_APART = timedelta(seconds=30)  # the least time between two counts. Until then, a newer count replaces the last one
+_KEPT = 120  # an hour, if the page stays open
+_OVER = timedelta(minutes=10)  # a shorter change says nothing about whether workers keep up
+_NOTABLE = 0.1  # a change by a smaller part of the finished tasks is chance
 
 _LEFT = (Status.PENDING, Status.IN_PROGRESS, Status.FAILED)
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The change between two counts."""
-
     since: datetime
     until: datetime
     before: Mapping[State[Any], int]
     after: Mapping[State[Any], int]
     done_a_minute: float | None = None
-    """How many tasks were done per minute, or None if nothing can be concluded: nobody knows, or the count is old."""
+    """How many tasks finished per minute, or None if that is unknown or the count is old."""
     is_old: bool = False
-    """Whether the count is older than the view."""
 
     @property
     def left(self) -> int:
-        """How many unfinished tasks there were at the end."""
-        return _left_in(self.after)
+        return _count_left(self.after)
 
     @property
     def a_minute(self) -> float:
-        """How many unfinished tasks were added per minute. It is negative if workers keep up."""
-        return (self.left - _left_in(self.before)) / ((self.until - self.since) / timedelta(minutes=1))
+        """How many unfinished tasks were added per minute, below zero if workers keep up."""
+        return (self.left - _count_left(self.before)) / ((self.until - self.since) / timedelta(minutes=1))
 
     @property
     def keeps_up(self) -> bool | None:
-        """Whether workers keep up, or None if that cannot be told."""
+        """Whether workers keep up, or None if that is unclear."""
         if self.done_a_minute is None or self.until - self.since < _OVER or not self.a_minute:
             return None
         is_chance = abs(self.a_minute) < _NOTABLE * self.done_a_minute
-        is_other = self.a_minute < 0 and not self.done_a_minute  # tasks were cancelled or ignored, for example
+        is_other = self.a_minute < 0 and not self.done_a_minute  # for example, tasks were cancelled
         return None if is_chance or is_other else self.a_minute < 0
 
     @property
     def empty_in(self) -> timedelta | None:
-        """How long it takes at this rate until no task is left, or None if that cannot be told."""
+        """How long it takes at this rate until no task is left."""
         return timedelta(minutes=self.left / -self.a_minute) if self.left and self.keeps_up else None
 
     @property
     def words(self) -> str:
-        """What has changed, for people."""
         left, rate = f"{self.left:,} left", abs(self.a_minute)
         if self.is_old:
-            return f"{left} when they were last counted, {between(self.until)}"
+            return f"{left} at the last count, {between(self.until)}"
         period = span(self.until - self.since)
         if not rate:
             return f"{left}, unchanged for {period}"
@@ -81,28 +70,24 @@ class Change:
 
     @property
     def verdict(self) -> str:
-        """What follows from it for people, or an empty text."""
+        """Whether workers keep up, for people."""
         if self.empty_in is not None:
             return f"empty in about {span(self.empty_in)}"
         return "it does not keep up" if self.keeps_up is False else ""
 
     @property
     def by_state(self) -> dict[State[Any], int]:
-        """The change of each state, without zeros."""
         states = dict.fromkeys([*self.before, *self.after])
         changes = {state: self.after.get(state, 0) - self.before.get(state, 0) for state in states}
         return {state: change for state, change in changes.items() if change}
 
 
 class History:
-    """The last exact counts of a use case, in this process."""
-
     def __init__(self) -> None:
         self._counts: deque[tuple[datetime, Mapping[State[Any], int]]] = deque(maxlen=_KEPT)
         self._guard = threading.Lock()
 
     def add(self, time: datetime, counts: Mapping[State[Any], int]) -> None:
-        """Add a count of all unfinished states."""
         with self._guard:
             if self._counts and time <= self._counts[-1][0]:
                 return
@@ -112,15 +97,11 @@ class History:
 
     @property
     def last(self) -> tuple[datetime, Mapping[State[Any], int]] | None:
-        """The last count, with its time."""
         with self._guard:
             return self._counts[-1] if self._counts else None
 
     def change(self, time: datetime, done_a_minute: float | None = None) -> Change | None:
-        """Return the change over the ten minutes, or less, before the last count, or None before there are two.
-
-        `time` is that of the view.
-        """
+        """Return the change over the last ten minutes or less. `time` is when the view was read."""
         with self._guard:
             if len(self._counts) < 2:  # noqa: PLR2004 - a change is between two
                 return None
@@ -131,39 +112,33 @@ class History:
         return Change(since, until, before, after, None if is_old else done_a_minute, is_old)
 
 
-def _left_in(counts: Mapping[State[Any], int]) -> int:
+def _count_left(counts: Mapping[State[Any], int]) -> int:
     return sum(number for state, number in counts.items() if state.status in _LEFT)
 
 
 @dataclass(frozen=True, slots=True)
 class Passing:
-    """About how many tasks came to a step in each of the last 24 hours, and how its runs ended."""
+    """About how many tasks came to a step in each of 24 hours, and how its runs ended."""
 
     step: BoundStep[Any]
     came: Sequence[int]
-    """By hour, the oldest first: new tasks, successes of the previous step, and runs that chose this step."""
+    """By hour, the oldest first: new tasks, the previous step's successes, and runs that chose this step."""
     succeeded: Sequence[int]
-    failed: Sequence[int]
-    """Failed attempts, except last ones."""
+    failed: Sequence[int]  # failed attempts, except last ones
     ignored: Sequence[int]
-    took: Sequence[int]
-    """How many successes of the 24 hours took how long: the buckets between `flow.BOUNDS`."""
+    took: Sequence[int]  # the successes of 24 hours by duration, in the buckets between `flow.BOUNDS`
     begin: datetime
-    """When the last hour began."""
 
     @property
     def median(self) -> timedelta | None:
-        """About how long half of the successes took at most, or None without any."""
         return flow.quantile(self.took, 0.5)
 
     @property
     def percentile_95(self) -> timedelta | None:
-        """The same for 95 % of the successes."""
         return flow.quantile(self.took, 0.95)
 
     @property
     def failure_rate(self) -> float | None:
-        """The part of the attempts that failed, or None without attempts."""
         bad = sum(self.failed) + sum(self.ignored)
         return bad / attempts if (attempts := bad + sum(self.succeeded)) else None
 
@@ -179,34 +154,30 @@ class Passing:
 
     @property
     def growth(self) -> float:
-        """How many tasks more came than left, per hour."""
+        """How many more tasks came than left, per hour."""
         return sum(self.came[-2:]) / self._hours - self.done_per_hour
 
     @property
     def last_success(self) -> datetime | None:
-        """The end of the last hour with a success, or None without one."""
         at = next((at for at, number in enumerate(reversed(self.succeeded)) if number), None)
         return None if at is None else self.begin - timedelta(hours=at - 1)
 
 
 def find_passing(steps: Sequence[BoundStep[Any]]) -> list[Passing]:
-    """Read the counters of these steps."""
     return passing_of(steps, flow.read(steps[0].model))
 
 
 def passing_of(steps: Sequence[BoundStep[Any]], hours: Sequence[flow.Hour]) -> list[Passing]:
-    """Return what passed through these steps."""
-
     def by_hour(name: str) -> list[int]:
         return [hour.numbers.get(name, 0) for hour in hours]
 
-    going_on, found = by_hour(flow.CREATED), []
+    passed_on, found = by_hour(flow.CREATED), []
     for step in steps:
         chosen, succeeded, failed, ignored, left = (
             by_hour(f"{what}#{step.number}") for what in (flow.CAME, "succeeded", "failed", "ignored", flow.LEFT)
         )
-        came = chosen if is_branch(step.model, step.name) else list(map(add, going_on, chosen))
+        came = chosen if is_branch(step.model, step.name) else list(map(add, passed_on, chosen))
         took = [sum(by_hour(f"{flow.TOOK}{bucket}#{step.number}")) for bucket in range(len(flow.BOUNDS) + 1)]
         found.append(Passing(step, came, succeeded, failed, ignored, took, hours[-1].begin))
-        going_on = list(map(sub, succeeded, left))
+        passed_on = list(map(sub, succeeded, left))
     return found

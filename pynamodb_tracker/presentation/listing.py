@@ -1,6 +1,4 @@
-"""The tasks of a state from the index, page by page. A bounded search finds tasks with an error."""
-
-from __future__ import annotations
+"""A state's tasks from the index, page by page."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,37 +12,30 @@ from pynamodb_tracker.step.index_page import IndexEntry
 from pynamodb_tracker.step.state import State
 
 NO_ERROR = "no error is recorded"
-"""The error of a task without one."""
 
 PAGE = 50
-_MOST_SEARCHED = 2000
-"""How many entries are searched for one page: about 90 read units."""
+_MOST_SEARCHED = 2000  # entries to search for one page, at about 90 read units
 _READ_AT_ONCE = 250
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Selects tasks of a state."""
-
     state: State[Any]
     since: datetime | None = None
     until: datetime | None = None
     error: str = ""
-    """A part of the last error."""
-    exactly: bool = False
-    """If true, `error` is the pattern of an error group, and only tasks of that group match."""
+    exactly: bool = False  # if true, `error` is an error group's pattern, and only its tasks match
     latest_due_first: bool = False
 
     def matches(self, entry: IndexEntry) -> bool:
-        """Return whether the error of an entry matches. Its state and times match already."""
         if self.exactly:
-            return pattern_of(entry) == self.error
+            return error_pattern(entry.last_error or NO_ERROR, entry.task_id) == self.error
         return self.error.casefold() in (entry.last_error or NO_ERROR).casefold()
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """The worker of a task, and when its lock expires. None means unreadable."""
+    """A task's worker, and when its lock expires. None means unreadable."""
 
     worker: str | None
     expires: datetime | None
@@ -52,23 +43,15 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A page of tasks."""
-
     entries: list[IndexEntry]
     cursor: str | None
-    """Where the next page begins, or None at the end."""
     searched: int
     running: Mapping[str, Running] = field(default_factory=dict)
-    """For tasks in progress, by id, from their rows: the index has neither workers nor extensions of locks."""
-
-
-def pattern_of(entry: IndexEntry) -> str:
-    """Return the pattern of a task's last error."""
-    return error_pattern(entry.last_error or NO_ERROR, entry.task_id)
+    """The workers by task id, from the rows, because the index lacks them."""
 
 
 def find(what: Filter, cursor: str | None = None, *, limit: int, most_searched: int = _MOST_SEARCHED) -> Listing:
-    """Return the next matching tasks: about `limit`, or those among the next `most_searched` entries."""
+    """Return the next matching tasks: about `limit`, or the matches among the next `most_searched` entries."""
     found: list[IndexEntry] = []
     searched = 0
     while True:

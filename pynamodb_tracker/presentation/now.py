@@ -1,6 +1,4 @@
-"""What needs people now, in all use cases: one picture for the page, the terminal and JSON."""
-
-from __future__ import annotations
+"""What needs people now in all use cases, as one picture for the page, the terminal and JSON."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,61 +12,46 @@ from pynamodb_tracker.control.item import Pause
 from pynamodb_tracker.control.records import MOST_SCHEDULES, Command
 from pynamodb_tracker.control.slots import Use
 from pynamodb_tracker.dynamodb.connection import Item
-from pynamodb_tracker.model.overflow import RowKey, group_range_key
+from pynamodb_tracker.model.overflow import group_range_key
 from pynamodb_tracker.presentation.children import families_of
 from pynamodb_tracker.presentation.errors import ErrorGroup, ErrorGroups, error_pattern
-from pynamodb_tracker.presentation.glance import MOST, Glance, ModelGlance, StepGlance, glance
+from pynamodb_tracker.presentation.glance import MOST, Glance, StateGlance, StepGlance, glance
 from pynamodb_tracker.presentation.history import Passing, passing_of
 from pynamodb_tracker.presentation.listing import NO_ERROR
 from pynamodb_tracker.presentation.overview import Number, limits_in_use
 from pynamodb_tracker.presentation.schedules import LATE_AFTER, Schedule, schedule_of
-from pynamodb_tracker.presentation.sentence import (
-    Link,
-    Part,
-    Sentence,
-    joined,
-    sentence,
-    strong,
-    task_link,
-    tasks_link,
-)
-from pynamodb_tracker.presentation.task_facts import is_abandoned
+from pynamodb_tracker.presentation.sentence import Link, Part, Sentence, joined, sentence, strong, task_link, tasks_link
+from pynamodb_tracker.presentation.task_facts import is_abandoned, steps_of
 from pynamodb_tracker.presentation.text import span
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
 
-MANY = 10
-"""Fewer failed tasks of one cause are left to their retries."""
+MANY = 10  # fewer failed tasks with one cause are left to their retries
 _MOST_COMMANDS = 20
 _MOST_CAUSES = 3
 _MOST_GROUPS = 50
 _MOST_CHILDREN = 100
-_GROWS = 0.1
-"""From which part of what is done the backlog counts as growing."""
+_GROWS = 0.1  # the backlog counts as growing from this part of the finished tasks on
 
+# The worst first.
 KINDS = ("failures", "nobody_runs", "signals", "gave_up", "blocked", "schedule", "groups", "paused")
-"""The worst first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What a person can do about something: a view of the page, and a command."""
+    """A view and a command that help with a need."""
 
     label: str
     link: Link
     command: Sequence[str] = ()
-    verb: str = ""
-    """The action that `authorize` allows or denies, empty for a view."""
+    verb: str = ""  # the action that `authorize` allows or denies. Empty for a view
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """Something that needs a person."""
-
     kind: str
-    """One of `KINDS`."""
     model: type[Task]
     step: str | None
     tasks: Number
@@ -76,179 +59,153 @@ class Need:
     title: Sentence
     detail: Sentence
     actions: Sequence[Action] = ()
-    hours: Sequence[int] = ()
-    """Failures or successes by hour, for a chart."""
+    hours: Sequence[int] = ()  # failures or successes by hour, for a chart
 
 
 @dataclass(frozen=True, slots=True)
 class StepRow:
-    """A step's unfinished tasks, and what passed through it."""
+    """A step's unfinished tasks, and how its runs ended lately."""
 
     step: BoundStep[Any]
     due: Number
-    oldest: timedelta | None
-    """How long the first pending task has been due."""
+    oldest: timedelta | None  # how long the first pending task has been due
     waits: Mapping[str, Number]
     """How many pending tasks wait for a `turn`, a `signal` or `children`, or are due `later`."""
     running: Number
-    expired: int
-    """How many locks have expired, among the rows that were read."""
+    expired: int  # how many rows, among those that were read, have an expired lock
     first_expired: timedelta | None
     failed: Number
-    failed_for: timedelta | None
-    """How long the first failed task has been due."""
-    gave_up: Number
-    """Without those that people have set aside."""
+    failed_for: timedelta | None  # how long the first failed task has been due
+    gave_up: Number  # without tasks that people have set aside
     set_aside: int
     passing: Passing | None
     pause: Pause | None
 
     @property
     def failure_rate(self) -> float | None:
-        """The part of the attempts of 24 hours that failed, or None without counted attempts."""
         return None if self.passing is None else self.passing.failure_rate
 
     @property
     def growth(self) -> float | None:
-        """How many tasks more came than left, per hour, in this hour and the last one."""
         return None if self.passing is None else self.passing.growth
 
     @property
     def is_growing(self) -> bool:
-        """Whether it grows by a task per hour and by a tenth of what is done, or more."""
+        """Whether it grows by a task per hour and by a tenth of its finished tasks, or more."""
         return self.passing is not None and self.passing.growth >= max(_GROWS * self.passing.done_per_hour, 1)
 
     @property
     def is_empty(self) -> bool:
-        """Whether the step has no unfinished tasks."""
         numbers = (self.due, self.running, self.failed, self.gave_up, *self.waits.values())
         return not (self.set_aside or self.pause or any(number.tasks for number in numbers))
 
 
 @dataclass(frozen=True, slots=True)
 class UseCaseRow:
-    """The steps of a use case."""
-
     model: type[Task]
     steps: Sequence[StepRow]
-    is_counted: bool
-    """Whether `count_transitions` is set."""
-    done: int | None
-    """About how many tasks succeeded at the last step in 24 hours."""
+    is_counted: bool  # whether `count_transitions` is set
+    done: int | None  # about how many tasks succeeded at the last step in 24 hours
     limits: Sequence[Use]
+    required: Sequence[str]  # a line for each required step that this program does not declare
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has no unfinished tasks."""
         return all(row.is_empty for row in self.steps)
 
     @property
     def most(self) -> int:
-        """The most successes or failures of a step in an hour, for charts on one scale."""
+        """The most successes or failures per hour and step, for charts on one scale."""
         passing = [row.passing for row in self.steps if row.passing is not None]
         return max((number for each in passing for number in (*each.succeeded, *each.failed)), default=0)
 
 
 @dataclass(frozen=True, slots=True)
 class Now:
-    """All use cases at a time."""
-
     time: datetime
     needs: Sequence[Need]
-    """The worst first."""
     retrying: int
-    """How many failed tasks are left to their retries."""
     unseen: Sequence[str]
-    """Why something could not be read."""
     use_cases: Sequence[UseCaseRow]
     schedules: Sequence[Schedule]
     commands: Sequence[tuple[type[Task], Command]]
 
     @property
     def summary(self) -> str:
-        """How many things need a person, and whether there may be more."""
-        found = f"{len(self.needs)}, the most urgent first" if self.needs else "nothing"
-        rest = "" if self.unseen else "nothing else is wrong that the table can tell" if self.needs else ""
-        retrying = f"{self.retrying} failed {'task' if self.retrying == 1 else 'tasks'} will be tried again"
-        cut = "the table cannot tell whether more is wrong" if self.unseen else ""
-        return " · ".join(filter(None, (found, retrying if self.retrying else "", rest, cut)))
+        parts = [f"{len(self.needs)}, the most urgent first" if self.needs else "nothing"]
+        if self.retrying:
+            parts.append(f"{self.retrying} failed {'task' if self.retrying == 1 else 'tasks'} will be tried again")
+        if self.unseen:
+            parts.append("the table cannot tell whether more is wrong")
+        elif self.needs:
+            parts.append("nothing else is wrong that the table can tell")
+        return " · ".join(parts)
 
     @property
     def is_quiet(self) -> bool:
-        """Whether nothing needs a person, as far as everything could be read."""
         return not (self.needs or self.unseen)
 
 
 def find_now(models: Sequence[type[Task]]) -> Now:
-    """Read all use cases, and return what needs people. Raises PynamoDB's error if the table cannot be reached."""
+    """Read all use cases, and find out what needs people. Raises PynamoDB's error if the table cannot be reached."""
     found = glance(models)
-    rows, needs, retrying = list[UseCaseRow](), list[Need](), 0
-    schedules: list[Schedule] = []
-    for of_model in found.models.values():
-        passing: dict[str, Passing] = {}
-        if of_model.hours is not None:
-            steps = list(of_model.model._bound_steps.values())
-            passing = {each.step.name: each for each in passing_of(steps, of_model.hours)}
+    rows, needs, schedules, retrying = list[UseCaseRow](), list[Need](), list[Schedule](), 0
+    for model, of_model in found.models.items():
+        passing = {
+            each.step.name: each
+            for each in ([] if of_model.hours is None else passing_of(steps_of(model), of_model.hours))
+        }
         pauses = {pause.step: pause for pause in of_model.pauses}
         its_rows = [
-            _row_of(found, each, passing.get(each.step.name), pauses.get(each.step.name)) for each in of_model.steps
+            _build_row(found, each, passing.get(each.step.name), pauses.get(each.step.name)) for each in of_model.steps
         ]
-        limits = found.attempt(of_model.model.__name__, partial(limits_in_use, of_model.model)) or ()
-        done = None if not passing else sum(passing[its_rows[-1].step.name].succeeded)
-        rows.append(UseCaseRow(of_model.model, its_rows, of_model.hours is not None, done, limits))
-        own = [task for key in _keys(of_model) if (task := found.rows.get(key)) is not None]
-        schedules += [schedule_of(task) for task in own if "repeat" in task._row_state.stored]
+        limits = found.attempt(model.__name__, partial(limits_in_use, model)) or ()
+        done = sum(passing[its_rows[-1].step.name].succeeded) if passing else None
+        rows.append(UseCaseRow(model, its_rows, of_model.hours is not None, done, limits, of_model.required))
+        listed = (found.rows.get((task_id, model.tracker.use_case.name)) for task_id in of_model.schedules)
+        schedules += [schedule_of(task) for task in listed if task is not None and "repeat" in task._row_state.stored]
         if len(of_model.schedules) >= MOST_SCHEDULES:
-            found.unseen[f"{of_model.model.__name__}: only {MOST_SCHEDULES} schedules are listed"] = None
+            found.unseen[f"{model.__name__}: only {MOST_SCHEDULES} schedules are listed"] = None
         for step, row in zip(of_model.steps, its_rows, strict=True):
-            failures, few = _failures(found, step, row)
+            failures, few = _find_failures(found, step, row)
             retrying += few
             needs += [
                 *failures,
-                *_nobody_runs(step, row),
-                *_signals(found, step, row),
-                *_gave_up(step, row),
-                *_paused(row),
+                *_find_idle_step(step, row),
+                *_find_signals(found, step, row),
+                *_find_given_up(step, row),
+                *_find_pause(row),
             ]
     schedules.sort(key=lambda each: (each.due_time or clock.NEVER, each.task.task_id))
     overdue = Counter[tuple[type[Task], str | None]](
         (type(each.task), each.state.step) for each in schedules if each.overdue
     )
     needs = [each for each in needs if each.kind != "nobody_runs" or each.tasks.tasks > overdue[each.model, each.step]]
-    needs += [*_blocked(found), *_groups(found), *_schedules(schedules)]
+    needs += [*_find_blocked(found), *_find_stuck_groups(found), *_find_bad_schedules(schedules)]
     needs.sort(key=lambda need: (KINDS.index(need.kind), -need.tasks.tasks))
     commands = [(model, command) for model, each in found.models.items() for command in each.commands]
     commands.sort(key=lambda each: each[1].time, reverse=True)
     return Now(found.now, needs, retrying, list(found.unseen), rows, schedules, commands[:_MOST_COMMANDS])
 
 
-def _keys(of_model: ModelGlance) -> list[RowKey]:
-    return [(task_id, of_model.model.tracker.use_case.name) for task_id in of_model.schedules]
-
-
 # Steps.
 
 
-def _row_of(found: Glance, step: StepGlance, passing: Passing | None, pause: Pause | None) -> StepRow:
-    now = clock.stamp(found.now)
+def _build_row(found: Glance, step: StepGlance, passing: Passing | None, pause: Pause | None) -> StepRow:
     pending, running = step.states[Status.PENDING], step.states[Status.IN_PROGRESS]
     failed, ignored = step.states[Status.FAILED], step.states[Status.IGNORED]
-    due = [each for each in pending.entries if each["due_time"]["S"] <= now]
-    left = [
-        row.lock_expire_time for entry in running.entries if (row := _row(found, step, entry)) and is_abandoned(row)
-    ]
+    expired = [row.lock_expire_time for row in _find_rows(found, step, running) if is_abandoned(row)]
     set_aside = sum(map(_is_set_aside, ignored.entries))
-    failed_due = [each for each in (*failed.entries, *step.oldest_failed) if each["due_time"]["S"] <= now]
     return StepRow(
         step.step,
         step.due,
-        _late(due, found.now),
-        _waits(found, step),
+        _longest_due(pending.entries, found.now),
+        _count_waits(found, step),
         running.number,
-        len(left),
-        found.now - min(left) if left else None,
+        len(expired),
+        found.now - min(expired) if expired else None,
         failed.number,
-        _late(failed_due, found.now),
+        _longest_due([*failed.entries, *step.oldest_failed], found.now),
         Number(len(ignored.entries) - set_aside, ignored.more),
         set_aside,
         passing,
@@ -256,31 +213,34 @@ def _row_of(found: Glance, step: StepGlance, passing: Passing | None, pause: Pau
     )
 
 
-def _row(found: Glance, step: StepGlance, entry: Item) -> Task | None:
-    return found.rows.get((entry["task_id"]["S"], step.step.model.tracker.use_case.name))
+def _find_rows(found: Glance, step: StepGlance, state: StateGlance) -> list[Task]:
+    """Return the rows of a state that were read."""
+    name = step.step.model.tracker.use_case.name
+    keys = [(entry["task_id"]["S"], name) for entry in state.entries]
+    return [found.rows[key] for key in keys if key in found.rows]
 
 
-def _late(due: Sequence[Item], now: datetime) -> timedelta | None:
-    times = [time for each in due if (time := clock.read(each["due_time"]["S"])) is not None]
+def _longest_due(entries: Sequence[Item], now: datetime) -> timedelta | None:
+    times = [time for each in entries if (time := clock.read(each["due_time"]["S"])) is not None and time <= now]
     return now - min(times) if times else None
 
 
-def _waits(found: Glance, step: StepGlance) -> dict[str, Number]:
-    """Return how many tasks wait for what. If only some rows were read, numbers are at least that."""
-    kinds = Counter(_kind_of(row) for entry in step.later.entries if (row := _row(found, step, entry)) is not None)
+def _count_waits(found: Glance, step: StepGlance) -> dict[str, Number]:
+    """Count the waiting tasks by reason. If only some rows were read, the numbers are minimums."""
+    kinds = Counter(map(_kind_of_wait, _find_rows(found, step, step.later)))
     unread = step.later.number.tasks - kinds.total()
     waits = {kind: Number(number, more=unread > 0) for kind, number in kinds.items()}
     return waits | ({"not read": Number(unread, step.later.number.more)} if unread > 0 else {})
 
 
-def _kind_of(row: Task) -> str:
+def _kind_of_wait(row: Task) -> str:
     if row.turn_due_time is not None:
         return "turn"
     return "signal" if row.awaited_signals else "children" if row.blockers else "later"
 
 
 def _is_set_aside(entry: Item) -> bool:
-    """Return whether a person has ignored the task, and not its last failure."""
+    """Return whether a person ignored the task. Otherwise, its last failure did."""
     return (_error_of(entry) + " ").startswith(("ignored: ", "ignored "))
 
 
@@ -292,121 +252,88 @@ def _time_of(entry: Item) -> datetime:
     return clock.read(entry.get("update_time", {}).get("S", "")) or clock.now()
 
 
-def _grouped(state: State[Any], entries: Sequence[Item]) -> list[ErrorGroup[State[Any]]]:
+def _group_errors(state: State[Any], entries: Sequence[Item]) -> list[ErrorGroup[State[Any]]]:
     groups = ErrorGroups[State[Any]]()
     for entry in entries:
         groups.add(state, entry["task_id"]["S"], _error_of(entry), _time_of(entry))
     return groups.sorted()
 
 
-def _at(time: datetime) -> Part:
-    return Part(f"{clock.in_words(time)}", time=time)
-
-
-def _ago(time: datetime, now: datetime) -> str:
-    return f"{span(now - time)} ago"
-
-
-def _state_name(state: State[Any]) -> str:
-    return f"{state.step}.{state.status}"
+def _time_part(time: datetime) -> Part:
+    return Part(clock.in_words(time), time=time)
 
 
 # What needs a person.
 
 
-def _failures(found: Glance, step: StepGlance, row: StepRow) -> tuple[list[Need], int]:
-    """Return the causes with many failed tasks, and how many other failed tasks there are."""
+def _find_failures(found: Glance, step: StepGlance, row: StepRow) -> tuple[list[Need], int]:
+    """Return a need per cause with many failed tasks, and how many other failed tasks there are."""
     of, state, more = step.step, step.step.failed, row.failed.more
     needs, few = list[Need](), 0
-    for group in _grouped(state, step.states[Status.FAILED].entries):
+    for group in _group_errors(state, step.states[Status.FAILED].entries):
         if group.tasks < MANY:
             few += group.tasks
             continue
-        first = group.first
-        for entry in step.oldest_failed:
-            if error_pattern(_error_of(entry), entry["task_id"]["S"]) == group.pattern:
-                first = min(first, _time_of(entry))
-        rate = row.failure_rate
+        same = [
+            _time_of(each)
+            for each in step.oldest_failed
+            if error_pattern(_error_of(each), each["task_id"]["S"]) == group.pattern
+        ]
+        first, rate, number = min([group.first, *same]), row.failure_rate, Number(group.tasks, more)
         title = sentence(
-            strong(Number(group.tasks, more).at_least),
-            " failed at ",
-            tasks_link(state, newest=1),
-            ": ",
-            Part(group.error, "code"),
+            strong(number.at_least), " failed at ", tasks_link(state, newest=1), ": ", Part(group.error, "code")
         )
+        last = f"{' or earlier' if more else ''}, the last one {span(found.now - group.newest)} ago"
         detail = joined(
-            [
-                sentence(
-                    "since ",
-                    _at(first),
-                    f"{' or earlier' if more else ''}, the last one {_ago(group.newest, found.now)}",
-                ),
-                sentence(f"{rate:.0%} of the attempts at {of.name} failed in 24 hours") if rate else Sentence(),
-            ]
+            sentence("since ", _time_part(first), last),
+            f"{rate:.0%} of the attempts at {of.name} failed in 24 hours" if rate else None,
         )
         text = max(group.error.replace("…", "#").split("#"), key=len).strip()
+        reopen = ("reopen", f"{state.step}.{state.status}", "--error-contains", text)
         bulk = {"verb": "reopen", "step": of.name, "state": "failed", "error": group.pattern, "exactly": 1}
-        actions = [
-            Action(
-                "Reopen…",
-                Link(of.model, "bulk", bulk),
-                ("reopen", _state_name(state), "--error-contains", text),
-                "reopen",
-            ),
-            *_pause_action(of, row.pause),
-        ]
+        actions = [Action("Reopen…", Link(of.model, "bulk", bulk), reopen, "reopen")]
+        if of.model.tracker.obeys_control() and row.pause is None:
+            pause = ("pause", of.name, "--until", "1h", "--reason", "…")
+            actions.append(Action(f"Pause {of.name}…", Link(of.model, "", {"pause": of.name}), pause, "pause"))
         hours = group.spread(found.now - timedelta(hours=24), found.now, 24)
-        needs.append(
-            Need("failures", of.model, of.name, Number(group.tasks, more), first, title, detail, actions, hours)
-        )
+        needs.append(Need("failures", of.model, of.name, number, first, title, detail, actions, hours))
     return needs, few
 
 
-def _pause_action(of: BoundStep[Any], pause: Pause | None) -> list[Action]:
-    if not of.model.tracker.obeys_control() or pause is not None:
-        return []
-    command = ("pause", of.name, "--until", "1h", "--reason", "…")
-    return [Action(f"Pause {of.name}…", Link(of.model, "", {"pause": of.name}), command, "pause")]
-
-
-def _nobody_runs(step: StepGlance, row: StepRow) -> list[Need]:
-    """Return that a step has late tasks or expired locks, and no worker that has a valid lock."""
+def _find_idle_step(step: StepGlance, row: StepRow) -> list[Need]:
+    """Return a need if a step has late tasks or expired locks, and no worker with a valid lock."""
     of, passing = step.step, row.passing
     late = max(filter(None, (row.oldest, row.failed_for, row.first_expired)), default=timedelta(0))
     works = row.running.tasks > row.expired or (passing is not None and passing.succeeded[-1] and not row.expired)
     if late <= LATE_AFTER or works or row.pause is not None:
         return []
-    failed_due = row.failed if row.failed_for else Number(0)
-    number = row.due + failed_due
-    title = sentence("Nobody runs ", tasks_link(of.pending), ": ")
-    if row.expired:
-        title = sentence(title, strong(row.expired), f" lock{'' if row.expired == 1 else 's'} expired, ")
-    title = sentence(title, strong(number.at_least), f" {'is' if number.tasks == 1 else 'are'} due")
-    since = clock.now() - late
-    hour = None if passing is None else passing.last_success
-    detail = joined(
-        [
-            sentence("nothing succeeded since ", _at(hour)) if hour else Sentence(),
-            sentence("no success was counted in 24 hours")
-            if passing and passing.failure_rate is not None and not hour
-            else Sentence(),
-            sentence(f"the first lock expired {span(row.first_expired)} ago") if row.first_expired else Sentence(),
-            sentence(f"the first has been due for {span(row.oldest or row.failed_for or late)}")
-            if number.tasks
-            else Sentence(),
-        ]
+    number = row.due + (row.failed if row.failed_for else Number(0))
+    title = sentence(
+        "Nobody runs ",
+        tasks_link(of.pending),
+        ": ",
+        *((strong(row.expired), f" lock{'' if row.expired == 1 else 's'} expired, ") if row.expired else ()),
+        strong(number.at_least),
+        f" {'is' if number.tasks == 1 else 'are'} due",
     )
-    command = ("stuck",) if row.expired else ("list", _state_name(of.pending))
-    actions = [Action("Workers", Link(None, "workers"), command)]
-    hours = passing.succeeded if passing else ()
-    return [Need("nobody_runs", of.model, of.name, number + Number(row.expired), since, title, detail, actions, hours)]
+    hour = None if passing is None else passing.last_success
+    is_new = passing is not None and passing.failure_rate is not None and not hour
+    detail = joined(
+        sentence("nothing succeeded since ", _time_part(hour)) if hour else None,
+        "no success was counted in 24 hours" if is_new else None,
+        f"the first lock expired {span(row.first_expired)} ago" if row.first_expired else None,
+        f"the first has been due for {span(row.oldest or row.failed_for or late)}" if number.tasks else None,
+    )
+    command = ("stuck",) if row.expired else ("list", f"{of.name}.{Status.PENDING}")
+    actions, hours = [Action("Workers", Link(None, "workers"), command)], passing.succeeded if passing else ()
+    number += Number(row.expired)
+    return [Need("nobody_runs", of.model, of.name, number, clock.now() - late, title, detail, actions, hours)]
 
 
-def _signals(found: Glance, step: StepGlance, row: StepRow) -> list[Need]:
-    """Return how many tasks wait for each signal."""
+def _find_signals(found: Glance, step: StepGlance, row: StepRow) -> list[Need]:
     waiting: dict[str, list[Task]] = defaultdict(list)
-    for entry in step.later.entries:
-        if (task := _row(found, step, entry)) is not None and _kind_of(task) == "signal":
+    for task in _find_rows(found, step, step.later):
+        if _kind_of_wait(task) == "signal":
             for name in task.awaited_signals:
                 waiting[name].append(task)
     needs, of = [], step.step
@@ -418,12 +345,8 @@ def _signals(found: Glance, step: StepGlance, row: StepRow) -> list[Need]:
         link = tasks_link(of.pending, name, newest=1)
         title = sentence(strong(number.at_least), f" of {of.model.__name__}.{of.name} wait for the signal ", link)
         detail = joined(
-            [
-                sentence(f"the oldest for {span(found.now - first.update_time)}{read}"),
-                sentence(f"the first stops waiting in {span(min(limits) - found.now)}, and goes on without it")
-                if limits
-                else Sentence(),
-            ]
+            f"the oldest for {span(found.now - first.update_time)}{read}",
+            f"the first stops waiting in {span(min(limits) - found.now)}, and continues without it" if limits else None,
         )
         actions = [
             Action("Send…", Link(of.model, "task", {"id": first.task_id}), ("signal", first.task_id, name), "signal"),
@@ -433,89 +356,82 @@ def _signals(found: Glance, step: StepGlance, row: StepRow) -> list[Need]:
     return needs
 
 
-def _gave_up(step: StepGlance, row: StepRow) -> list[Need]:
-    """Return the tasks that gave up, without those that people have set aside."""
+def _find_given_up(step: StepGlance, row: StepRow) -> list[Need]:
+    """Return a need if tasks gave up, except tasks that people have set aside."""
     of, state = step.step, step.step.ignored
     entries = [each for each in step.states[Status.IGNORED].entries if not _is_set_aside(each)]
     if not entries:
         return []
-    groups = _grouped(state, entries)
+    groups = _group_errors(state, entries)
     title = sentence(strong(row.gave_up.at_least), " gave up at ", tasks_link(state, newest=1), ": ")
     for at, group in enumerate(groups[:_MOST_CAUSES]):
         number = f" {group.tasks:,}" if len(groups) > 1 else ""
         title = sentence(title, ", " if at else "", Part(group.error, "code"), number)
     causes = len(groups) - _MOST_CAUSES
     detail = joined(
-        [
-            sentence("reopen or cancel them"),
-            sentence(f"{causes} more causes") if causes > 0 else Sentence(),
-            sentence(f"{row.set_aside} that people have set aside are not counted") if row.set_aside else Sentence(),
-        ]
+        "reopen or cancel them",
+        f"{causes} more causes" if causes > 0 else None,
+        f"{row.set_aside} that people have set aside are not counted" if row.set_aside else None,
     )
-    actions = [
-        Action(
-            "List",
-            Link(of.model, "tasks", {"step": of.name, "state": "ignored", "newest": 1}),
-            ("list", _state_name(state)),
-        )
-    ]
-    since = min(map(_time_of, entries))
+    link = Link(of.model, "tasks", {"step": of.name, "state": "ignored", "newest": 1})
+    actions, since = [Action("List", link, ("list", f"{of.name}.{Status.IGNORED}"))], min(map(_time_of, entries))
     return [Need("gave_up", of.model, of.name, row.gave_up, since, title, detail, actions)]
 
 
-def _paused(row: StepRow) -> list[Need]:
+def _find_pause(row: StepRow) -> list[Need]:
     pause, of = row.pause, row.step
     if pause is None:
         return []
-    until = sentence(" is paused until ", _at(pause.until) if pause.until else "it is resumed")
+    until = sentence(" is paused until ", _time_part(pause.until) if pause.until else "it is resumed")
     title = sentence(tasks_link(of.pending), until, f": “{pause.reason}”")
-    due = f"{row.due.at_least} due meanwhile" + (f", the first for {span(row.oldest)}" if row.oldest else "")
-    detail = joined([sentence(f"by {pause.by}, {_ago(pause.time, clock.now())}"), sentence(due)])
+    detail = joined(
+        f"by {pause.by}, {span(clock.now() - pause.time)} ago",
+        f"{row.due.at_least} due" + (f", the first for {span(row.oldest)}" if row.oldest else ""),
+    )
     actions = [Action("Resume", Link(of.model), ("resume", of.name), "resume")]
     return [Need("paused", of.model, of.name, row.due, pause.time, title, detail, actions)]
 
 
-def _blocked(found: Glance) -> Iterator[Need]:
-    """Yield the tasks that wait for a child that gave up."""
+def _find_blocked(found: Glance) -> Iterator[Need]:
+    """Yield a need per task that waits for a child that gave up."""
     waiting = {
-        key: (step.step, row)
+        (row.task_id, row.use_case_id): (step.step, row)
         for each in found.models.values()
         for step in each.steps
-        for entry in step.later.entries
-        if (row := _row(found, step, entry)) is not None and row.blockers and (key := (row.task_id, row.use_case_id))
+        for row in _find_rows(found, step, step.later)
+        if row.blockers
     }
     parents = [row for _, row in waiting.values()]
     for key, family in (found.attempt("children", partial(families_of, parents, _MOST_CHILDREN)) or {}).items():
         if not family.blockers:
             continue
         step, row = waiting[key]
-        child = family.blockers[0]
+        child, more = family.blockers[0], len(family.blockers) - 1
         its_model = next((each for each in found.models if each.tracker.use_case.name == child.use_case), None)
-        by = Part(child.task_id) if its_model is None else task_link(its_model, child.task_id)
         title = sentence(
-            f"{step.model.__name__} ", task_link(step.model, row.task_id), f" is blocked by {child.use_case} ", by
-        )
-        title = sentence(
-            title, ", which gave up", f", and {len(family.blockers) - 1} more" if len(family.blockers) > 1 else ""
+            f"{step.model.__name__} ",
+            task_link(step.model, row.task_id),
+            f" is blocked by {child.use_case} ",
+            Part(child.task_id) if its_model is None else task_link(its_model, child.task_id),
+            f", which gave up{f', and {more} more' if more else ''}",
         )
         left = len(family.children) + family.unlisted - len(family.blockers)
         others = f"{left} other {'child is' if left == 1 else 'children are'} not done"
-        detail = joined([sentence(_ago(row.update_time, found.now)), sentence(others) if left > 0 else Sentence()])
+        detail = joined(f"{span(found.now - row.update_time)} ago", others if left > 0 else None)
         actions = [Action("Open", Link(step.model, "task", {"id": row.task_id}), ("show", row.task_id))]
         if its_model is not None:
             link = Link(its_model, "task", {"id": child.task_id})
-            actions.insert(
-                0, Action("Reopen child…", link, ("reopen", "--use-case", child.use_case, child.task_id), "reopen")
-            )
+            reopen = ("reopen", "--use-case", child.use_case, child.task_id)
+            actions = [Action("Reopen child…", link, reopen, "reopen"), *actions]
         yield Need("blocked", step.model, step.name, Number(1), row.update_time, title, detail, actions)
 
 
-def _groups(found: Glance) -> Iterator[Need]:
-    """Yield the use cases in which tasks wait behind one that failed or gave up."""
+def _find_stuck_groups(found: Glance) -> Iterator[Need]:
+    """Yield a need per use case with groups in which tasks wait behind one that failed or gave up."""
     queued: dict[type[Task], Counter[str]] = {}
     for model, each in found.models.items():
-        waiting = (_row(found, step, entry) for step in each.steps for entry in step.later.entries)
-        queued[model] = Counter(str(row.group) for row in waiting if row is not None and row.turn_due_time is not None)
+        waiting = (row for step in each.steps for row in _find_rows(found, step, step.later))
+        queued[model] = Counter(str(row.group) for row in waiting if row.turn_due_time is not None)
     keys = {
         (group, group_range_key(model.tracker.use_case.name)): model
         for model, groups in queued.items()
@@ -534,11 +450,9 @@ def _groups(found: Glance) -> Iterator[Need]:
         }
         if not stuck:
             continue
-        is_cut = any("not read" in _waits(found, step) for step in found.models[model].steps)
-        number, longest = (
-            Number(sum(groups[group] for group in stuck), is_cut),
-            max(stuck, key=lambda group: groups[group]),
-        )
+        is_cut = any("not read" in _count_waits(found, step) for step in found.models[model].steps)
+        number = Number(sum(groups[group] for group in stuck), is_cut)
+        longest = max(stuck, key=lambda group: groups[group])
         queue = found.attempt("groups", partial(model.group(longest).waiting, limit=MOST)) or ()
         head, link = stuck[longest], Link(model, "group", {"name": longest})
         title = sentence(
@@ -551,33 +465,30 @@ def _groups(found: Glance) -> Iterator[Need]:
             task_link(model, head.task_id),
             f", for {span(found.now - head.update_time)}",
         )
-        since = min(task.update_time for task in stuck.values())
-        yield Need(
-            "groups", model, None, number, since, title, detail, [Action("Open group", link, ("group", longest))]
+        since, actions = (
+            min(task.update_time for task in stuck.values()),
+            [Action("Open group", link, ("group", longest))],
         )
+        yield Need("groups", model, None, number, since, title, detail, actions)
 
 
-def _schedules(schedules: Sequence[Schedule]) -> Iterator[Need]:
-    """Yield the schedules whose last round did not succeed, and those that are overdue."""
+def _find_bad_schedules(schedules: Sequence[Schedule]) -> Iterator[Need]:
+    """Yield a need per schedule that is overdue or had no success in its last round."""
     for each in schedules:
-        task, model = each.task, type(each.task)
         if not (each.needs_look or each.overdue):
             continue
+        task, model, last = each.task, type(each.task), each.last_run
         title = sentence(Part(task.task_id, "strong"))
         if each.overdue:
             title = sentence(title, f" ({each.rule}) is overdue for {span(each.overdue)}")
         if each.needs_look:
-            title = sentence(
-                title, " and" if each.overdue else "", " failed: ", Part(task.last_error or NO_ERROR, "code")
-            )
-        last = each.last_run
-        rounds = sentence(f"last {last.outcome} at ", _at(last.ended)) if last else sentence("never ran")
-        detail = joined([rounds, sentence(each.next)])
-        step = task.state.step or next(iter(model._bound_steps))
-        link = Link(model, "task", {"id": task.task_id})
+            both = " and" if each.overdue else ""
+            title = sentence(title, f"{both} failed: ", Part(task.last_error or NO_ERROR, "code"))
+        rounds = sentence(f"last {last.outcome} at ", _time_part(last.ended)) if last else "never ran"
         actions = [
-            Action("Open", link, ("create", task.task_id, "--merge")),
+            Action("Open", Link(model, "task", {"id": task.task_id}), ("create", task.task_id, "--merge")),
             Action("Schedules", Link(model, "schedules"), ("schedules",)),
         ]
+        step = task.state.step or steps_of(model)[0].name
         since = last.ended if last and each.needs_look else each.due_time
-        yield Need("schedule", model, step, Number(1), since, title, detail, actions)
+        yield Need("schedule", model, step, Number(1), since, title, joined(rounds, each.next), actions)

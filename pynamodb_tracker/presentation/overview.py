@@ -1,9 +1,9 @@
-"""A use case at a glance: tasks per state, late and abandoned tasks, pauses, limits, and recent successes."""
+"""A use case at a glance."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from operator import methodcaller
 from typing import Any
@@ -15,7 +15,7 @@ from pynamodb_tracker.dynamodb.side_by_side import side_by_side
 from pynamodb_tracker.model.hydration import rows_to_show
 from pynamodb_tracker.model.row import TaskRow, readable
 from pynamodb_tracker.presentation.children import Blocked, blocked_among
-from pynamodb_tracker.presentation.task_facts import is_abandoned, is_branch
+from pynamodb_tracker.presentation.task_facts import is_abandoned, is_branch, unfinished_states
 from pynamodb_tracker.presentation.text import span
 from pynamodb_tracker.presentation.why_failed import Errors
 from pynamodb_tracker.status import Status
@@ -25,20 +25,15 @@ from pynamodb_tracker.step.signal import signals_in
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
 
-MOST = 1000
-"""The limit of counts. A count reads every index entry, about 20 to 40 per read unit."""
+MOST = 1000  # the limit of counts. A count reads every index entry, at one read unit per 20 to 40
 
 _MOST_WAITING = 100
-_MOST_ROWS = (20, 200)
-"""How many rows of tasks with an expired lock are read, and how many if all of their locks have been extended."""
+_MOST_ROWS = (20, 200)  # rows with an expired lock to read, at first and if all those locks were extended
 _SAMPLE = 400
-"""How many finished tasks are read."""
 _WITHIN = timedelta(hours=24)
 _LATELY = timedelta(minutes=10)
-"""The period of a rate."""
 _SECOND = timedelta(seconds=1)
 _PARTS = 48
-"""Columns of the chart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +45,6 @@ class Number:
 
     @property
     def at_least(self) -> str:
-        """The number for people, as in `≥ 1,000`."""
         return f"{'≥ ' if self.more else ''}{self.tasks:,}"
 
     def __add__(self, other: Number) -> Number:
@@ -62,29 +56,20 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class StepView:
-    """The unfinished tasks of a step."""
-
     step: BoundStep[Any]
     numbers: dict[State[Any], Number]
-    waiting: Number
-    """How many pending tasks wait for signals or other tasks."""
-    first: dict[Status, datetime]
-    """When the first task of each status can start."""
-    left: Sequence[Task]
-    """Tasks whose lock has expired, even with its extensions, which the index does not have."""
+    waiting: Number  # how many pending tasks wait for signals or other tasks
+    first: dict[Status, datetime]  # when the first task in each status can start
+    left: Sequence[Task]  # tasks with an expired lock. Their rows show extensions, which the index does not have
     is_cut: bool
-    """Whether there may be more of them."""
     time: datetime
-    """When it was looked at. Ages are as of then."""
 
     @property
     def is_branch(self) -> bool:
-        """Whether only runs that choose the step lead to it."""
         return is_branch(self.step.model, self.step.name)
 
     @property
     def shares(self) -> list[tuple[str, Number]]:
-        """The number of tasks by status, for a chart."""
         return [(str(state.status), number) for state, number in self.numbers.items()]
 
     @property
@@ -95,35 +80,29 @@ class StepView:
 
     @property
     def next(self) -> datetime | None:
-        """When the next task is due, or the next lock expires."""
         return min((time for time in self.first.values() if time >= self.time), default=None)
 
     @property
     def abandoned(self) -> timedelta | None:
-        """How long ago the first lock expired."""
         expired: list[datetime] = [task.lock_expire_time for task in self.left]
         return self.time - min(expired) if expired else None
 
     @property
     def expired(self) -> str:
-        """How many locks have expired, and when the first did, for people. Empty if none has."""
-        return _expired(Number(len(self.left), self.is_cut), self.abandoned)
+        """How many locks have expired, and when the first did."""
+        return _describe_expired(Number(len(self.left), self.is_cut), self.abandoned)
 
 
 @dataclass(frozen=True, slots=True)
 class Flow:
     """Recent successes, from the newest finished tasks."""
 
-    entries: Sequence[tuple[datetime, datetime]]
-    """When each was created and done, the last one first."""
-    covered: timedelta
-    """How far back the chart goes: not as far if the sample does not reach it."""
+    entries: Sequence[tuple[datetime, datetime]]  # when each was created and done, the last one first
+    covered: timedelta  # how far back the chart goes. A sample may not cover the whole day
     time: datetime
-    """When it was looked at."""
 
     @classmethod
     def of(cls, entries: Sequence[IndexEntry], *, is_all: bool) -> Flow:
-        """Return the flow of the newest finished tasks, either all tasks or a sample."""
         now = clock.now()
         times = [(each.create_time, each.update_time) for each in entries if each.create_time and each.update_time]
         covered = _WITHIN
@@ -134,33 +113,27 @@ class Flow:
 
     @property
     def period(self) -> str:
-        """The period of the chart, in words."""
         return "24 hours" if self.covered == _WITHIN else span(self.covered)
 
     @property
     def lately(self) -> timedelta:
-        """The period of `a_minute`."""
         return min(self.covered, _LATELY)
 
     @property
     def a_minute(self) -> float:
-        """How many tasks were finished per minute, in the last minutes."""
         found = sum(self.time - done <= self.lately for _, done in self.entries)
         return found / (self.lately / timedelta(minutes=1))
 
     @property
     def peak(self) -> str:
-        """The highest column, in words."""
         return f"{max(self.columns)} in {span(self.part) if self.part >= _SECOND else f'{self.part / _SECOND:.1g}s'}"
 
     def took(self, share: float) -> timedelta | None:
-        """Return a quantile of the time from creation to success, or None without tasks."""
         spans = sorted(done - created for created, done in self.entries)
         return spans[min(int(share * len(spans)), len(spans) - 1)] if spans else None
 
     @property
     def columns(self) -> list[int]:
-        """The number of finished tasks in each part of the period, the oldest first."""
         found = [0] * _PARTS
         for _, done in self.entries:
             at = int((self.time - done) / self.covered * _PARTS)
@@ -169,12 +142,10 @@ class Flow:
 
     @property
     def part(self) -> timedelta:
-        """The length of a column's period."""
         return self.covered / _PARTS
 
     @property
     def titles(self) -> list[str]:
-        """The text of each column."""
         shown = "%H:%M" if self.part >= timedelta(minutes=1) else "%H:%M:%S"
         starts = [self.time - self.part * (_PARTS - at) for at in range(_PARTS)]
         return [
@@ -185,44 +156,33 @@ class Flow:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """The state of a use case."""
-
     steps: Sequence[StepView]
-    pauses: Sequence[Pause] | None
-    """The current pauses, or None if the steps cannot be paused."""
-    required: Sequence[str]
-    """A line for each required step at which tasks wait for a program that declares it."""
+    pauses: Sequence[Pause] | None  # the current pauses, or None if the steps cannot be paused
+    required: Sequence[str]  # a line for each required step that this program does not declare
     limits: Sequence[Use]
-    done: Number | None
-    """None, like `flow`, if finished tasks are not in the index and cannot be counted."""
+    done: Number | None  # None, like `flow`, if finished tasks are not in the index
     flow: Flow | None
     blocked: Sequence[Blocked]
-    """Blocked tasks among the first waiting ones."""
 
     @property
     def time(self) -> datetime:
-        """When it was looked at."""
         return self.steps[0].time
 
     def total(self, status: str) -> Number:
-        """Return how many tasks have a status, at any step."""
         numbers = (each for step in self.steps for each in step.numbers.items())
         return sum((number for state, number in numbers if state.status == status), Number(0))
 
     @property
     def shares(self) -> list[tuple[str, Number]]:
-        """The number of tasks by status, for a chart."""
         statuses = (Status.PENDING, Status.IN_PROGRESS, Status.FAILED, Status.IGNORED)
         return [(str(status), self.total(status)) for status in statuses]
 
     @property
     def waiting(self) -> Number:
-        """How many tasks wait for signals or other tasks."""
         return sum((step.waiting for step in self.steps), Number(0))
 
     @property
     def late(self) -> dict[Status, timedelta]:
-        """How long the first pending task and the first failed task have been due, if they are."""
         found = [each for step in self.steps for each in step.late.items()]
         return {status: max(late for each, late in found if each is status) for status in dict.fromkeys(dict(found))}
 
@@ -235,17 +195,15 @@ class Overview:
 
     @property
     def abandoned(self) -> timedelta | None:
-        """How long ago the first lock expired."""
         return max(filter(None, (step.abandoned for step in self.steps)), default=None)
 
     @property
     def expired(self) -> str:
-        """How many locks have expired, and when the first did, for people. Empty if none has."""
         numbers = (Number(len(step.left), step.is_cut) for step in self.steps)
-        return _expired(sum(numbers, Number(0)), self.abandoned)
+        return _describe_expired(sum(numbers, Number(0)), self.abandoned)
 
 
-def _expired(number: Number, since: timedelta | None) -> str:
+def _describe_expired(number: Number, since: timedelta | None) -> str:
     if since is None:
         return f"no lock of the first {_MOST_ROWS[-1]} has expired" if number.more else ""
     first = f"{span(since)} ago"
@@ -255,32 +213,33 @@ def _expired(number: Number, since: timedelta | None) -> str:
 
 
 def look(steps: Sequence[BoundStep[Any]], errors: Errors) -> Overview:
-    """Load the overview. Failed and ignored tasks that `errors` has counted already cost no request."""
-    now = clock.now()
-    firsts = side_by_side(methodcaller("next_due"), steps)
+    """Load the overview. States that `errors` has counted cost no request."""
+    views = behind(steps)
     known = {state: Number(tasks) for state, tasks in errors.counts.items() if tasks <= MOST}
-    asked: list[State[Any]] = []
-    for step, first in zip(steps, firsts, strict=True):
-        if step.in_progress not in first:  # it is empty; in pending, tasks that wait for others are not in `first`
-            known[step.in_progress] = Number(0)
-        asked += [state for state in _states(step) if state not in known]
+    # Without a first task, no task is in progress. For pending, this does not hold: `first` ignores waiting tasks.
+    known |= {view.step.in_progress: Number(0) for view in views if Status.IN_PROGRESS not in view.first}
+    asked = [state for step in steps for state in unfinished_states(step) if state not in known]
     known |= dict(zip(asked, side_by_side(_count, asked), strict=True))
-    left = side_by_side(lambda each: _left_behind(*each), zip(steps, firsts, strict=True))
-    waiting = side_by_side(lambda step: _waiting(step, known[step.pending]), steps)
+
+    def find_waiting(step: BoundStep[Any]) -> tuple[Number, list[str]]:
+        pending = known[step.pending].tasks
+        return waiting_of(step, most=min(pending, _MOST_WAITING)) if pending else (Number(0), [])
+
+    waiting = side_by_side(find_waiting, steps)
     views = [
-        StepView(step, {state: known[state] for state in _states(step)}, number, _by_status(first), *tasks, now)
-        for step, (number, _), first, tasks in zip(steps, waiting, firsts, left, strict=True)
+        replace(view, numbers={state: known[state] for state in unfinished_states(view.step)}, waiting=number)
+        for view, (number, _) in zip(views, waiting, strict=True)
     ]
     model = steps[0].model
     control = control_of(model)
     pauses = control.in_force if model.tracker.obeys_control() else None
     blocked = blocked_among({step: ids for step, (_, ids) in zip(steps, waiting, strict=True)})
-    done, flow = _done(steps[-1])
+    done, flow = _find_done(steps[-1])
     return Overview(views, pauses, control.undeclared(model), limits_in_use(model), done, flow, blocked)
 
 
 def control_of(model: type[TaskRow]) -> Control:
-    """Return pauses and required steps of a use case, without a request if no program obeys them."""
+    """Return the control item's contents, without a request if no program obeys it."""
     return read(model) if model.tracker.obeys_control() else Control({}, {}, None)
 
 
@@ -293,28 +252,19 @@ def pauses_at(task: Task) -> list[Pause]:
 
 
 def limits_in_use(model: type[TaskRow]) -> Sequence[Use]:
-    """Return the use of each limit of a use case, without a request if it has none."""
     if all(step._definition.declared.concurrency_limit is None for step in model._bound_steps.values()):
         return ()
     return uses(model)
 
 
 def behind(steps: Sequence[BoundStep[Any]]) -> list[StepView]:
-    """Return how late these steps are, without counts, with about three requests per step."""
+    """Return how late these steps are, without counts, in about three requests per step."""
     now, firsts = clock.now(), side_by_side(methodcaller("next_due"), steps)
-    left = side_by_side(lambda each: _left_behind(*each), zip(steps, firsts, strict=True))
+    left = side_by_side(lambda each: _find_left(*each), zip(steps, firsts, strict=True))
     return [
-        StepView(step, {}, Number(0), _by_status(first), *tasks, now)
+        StepView(step, {}, Number(0), {state.status: time for state, time in first.items()}, *tasks, now)
         for step, first, tasks in zip(steps, firsts, left, strict=True)
     ]
-
-
-def _by_status(first: dict[State[Any], datetime]) -> dict[Status, datetime]:
-    return {state.status: time for state, time in first.items() if state.status is not None}
-
-
-def _states(step: BoundStep[Any]) -> list[State[Any]]:
-    return [step.pending, step.in_progress, step.failed, step.ignored]
 
 
 def _count(state: State[Any]) -> Number:
@@ -322,7 +272,7 @@ def _count(state: State[Any]) -> Number:
     return Number(min(counted, MOST), counted > MOST)
 
 
-def _left_behind(step: BoundStep[Any], first: dict[State[Any], datetime]) -> tuple[list[Task], bool]:
+def _find_left(step: BoundStep[Any], first: dict[State[Any], datetime]) -> tuple[list[Task], bool]:
     """Return tasks with an expired lock, and whether there may be more."""
     if first.get(step.in_progress, clock.now()) >= clock.now():
         return [], False
@@ -336,17 +286,10 @@ def _left_behind(step: BoundStep[Any], first: dict[State[Any], datetime]) -> tup
     return found, is_cut
 
 
-def _waiting(step: BoundStep[Any], pending: Number) -> tuple[Number, list[str]]:
-    """Return the number and the ids of tasks that wait for signals or other tasks. They have the latest due times."""
-    if not pending.tasks:
-        return Number(0), []
-    return waiting_of(step, most=min(pending.tasks, _MOST_WAITING))
-
-
 def waiting_of(step: BoundStep[Any], *, most: int = _MOST_WAITING) -> tuple[Number, list[str]]:
     """Return the number and the ids of tasks that wait, among those with the latest due times.
 
-    If the use case declares signals, a task that is due later may wait until then, which only its row shows.
+    If the use case declares signals, only the row shows whether a task that is due later waits for one until then.
     """
     found = step.pending.index_page(limit=most, latest_due_first=True)
     later = [each for each in found.tasks if each.due_time is not None and each.due_time > clock.now()]
@@ -359,7 +302,7 @@ def waiting_of(step: BoundStep[Any], *, most: int = _MOST_WAITING) -> tuple[Numb
     return Number(len(waiting), more=found.cursor is not None and len(later) == len(found.tasks)), waiting
 
 
-def _done(last: BoundStep[Any]) -> tuple[Number, Flow] | tuple[None, None]:
+def _find_done(last: BoundStep[Any]) -> tuple[Number, Flow] | tuple[None, None]:
     if not last.model.tracker.use_case.index_succeeded:
         return None, None
     found = last.succeeded.index_page(limit=_SAMPLE, latest_due_first=True)

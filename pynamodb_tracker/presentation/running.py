@@ -1,6 +1,4 @@
-"""The tasks in progress of all use cases by worker, with expired locks."""
-
-from __future__ import annotations
+"""The tasks in progress of all use cases, by worker."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -17,30 +15,25 @@ from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
 
-MOST = 1000
-"""How many tasks in progress are read, at one read unit each, because the index does not have the worker."""
+MOST = 1000  # tasks in progress to read, at one read unit each, because the index lacks the worker
 
 _EXAMPLES = 50
 
 
 @dataclass(slots=True)
 class WorkerView:
-    """The tasks of a worker. Its name is `host:pid:` and four letters or its own name, or None if no row has it."""
+    """A worker's tasks. Its name is `host:pid:` and four letters or its own name, or None if unreadable."""
 
     worker: str | None
     tasks: int = 0
     steps: Counter[State[Any]] = field(default_factory=Counter)
-    oldest: datetime | None = None
-    """When its first task was claimed."""
-    expires: datetime | None = None
-    """When the first valid lock expires."""
+    oldest: datetime | None = None  # when its first task was claimed
+    expires: datetime | None = None  # when the first valid lock expires
     expired: int = 0
-    """How many locks have expired."""
     examples: list[tuple[State[Any], str, bool]] = field(default_factory=list)
     """The longest-running tasks, each with whether its lock has expired."""
 
     def add(self, task: Task) -> None:
-        """Count a task in progress."""
         claimed, expires = task.update_time, task.lock_expire_time
         is_expired = is_abandoned(task)
         self.tasks += 1
@@ -55,20 +48,14 @@ class WorkerView:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """All workers, by the number of expired locks, then by the number of tasks."""
-
     workers: Sequence[WorkerView]
     tasks: int
     expired: int
     is_all: bool
-    """Whether all tasks in progress were read."""
 
 
 def find_running(models: Sequence[type[Task]], worker: str | None = None) -> Running:
-    """Load the tasks in progress, in the order in which their locks expire.
-
-    `worker` is the beginning of the names of workers to return, such as a host.
-    """
+    """Load the tasks in progress. `worker` selects workers by the beginning of their names, such as a host."""
     states = [step.in_progress for model in models for step in model._bound_steps.values()]
     parts = side_by_side(methodcaller("index_page", limit=MOST), states)
     entries = [(state, entry) for state, part in zip(states, parts, strict=True) for entry in part.tasks]

@@ -1,6 +1,4 @@
-"""The repeating tasks of a use case: their rules in words, how their last rounds ended, and what comes next."""
-
-from __future__ import annotations
+"""A use case's repeating tasks, and their rules in words."""
 
 import calendar
 import re
@@ -21,31 +19,24 @@ from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
 
-LATE_AFTER = timedelta(minutes=15)
-"""How long a task may be due before it is marked."""
+LATE_AFTER = timedelta(minutes=15)  # a task that has been due for longer is marked as late
 
-_DAYS = (*calendar.day_name[6:], *calendar.day_name)
-"""By their numbers in cron: Sunday is 0 and 7."""
+_DAYS = (*calendar.day_name[6:], *calendar.day_name)  # by their numbers in cron, where Sunday is 0 and 7
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """A repeating task."""
-
     task: Task
     state: State[Any]
-    rule: str
-    """Its rule in words. `expression` is the rule as written."""
+    rule: str  # its rule in words. `expression` is the rule as written
     expression: str
     last_run: LastRun | None
     next: str
-    """What comes next, in words."""
-    due_time: datetime | None
-    """When it may start, or None if it is running or ignored."""
+    due_time: datetime | None  # when it may start, or None if it is running or ignored
 
     @property
     def needs_look(self) -> bool:
-        """Whether its last round did not succeed, or it is ignored."""
+        """Whether its last round did not succeed or it is ignored."""
         is_bad = self.last_run is not None and self.last_run.outcome != "succeeded"
         return is_bad or self.state.status is Status.IGNORED
 
@@ -57,21 +48,16 @@ class Schedule:
 
     @property
     def last(self) -> str:
-        """How its last round ended, in words."""
         return "" if self.last_run is None else last_run_in_words(self.last_run)
 
 
 @dataclass(frozen=True, slots=True)
 class Schedules:
-    """The repeating tasks that were found, the next one first."""
-
     found: Sequence[Schedule]
     is_all: bool
-    """Whether the list had room for all."""
 
 
 def find_schedules(model: type[Task]) -> Schedules:
-    """Read the listed tasks that repeat."""
     [stored] = [*get_items(model.tracker.connection(), [records.schedules_key(model)]), {}][:1]
     ids = records.schedules_in(stored)
     repeating = (task for task in rows_to_show(model, ids).values() if "repeat" in task._row_state.stored)
@@ -80,7 +66,6 @@ def find_schedules(model: type[Task]) -> Schedules:
 
 
 def schedule_of(task: Task) -> Schedule:
-    """Return what people are shown of a task that repeats."""
     rule = task.repeat
     step = task._bound_steps.get(task.state.step or "")
     waits = task.state.status in (Status.PENDING, Status.FAILED)
@@ -101,8 +86,8 @@ def in_words(rule: Repeat) -> str:
         period = timedelta(seconds=float(rule.expression))
         short = age(period)
         return f"every {short if length(short) == period else period}"
-    told = _cron_in_words(*rule.expression.split()) if rule.kind == "cron" else None
-    return f"{told or rule.expression}, {rule.tz}"
+    words = _cron_in_words(*rule.expression.split()) if rule.kind == "cron" else None
+    return f"{words or rule.expression}, {rule.tz}"
 
 
 def _cron_in_words(minute: str, hour: str, *days: str) -> str | None:

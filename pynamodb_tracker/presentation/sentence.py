@@ -1,6 +1,4 @@
-"""A sentence about tasks that the page, the terminal and JSON render in their own ways."""
-
-from __future__ import annotations
+"""Sentences about tasks that the page, the terminal and JSON show in their own ways."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -12,8 +10,6 @@ from pynamodb_tracker.task.task import Task
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A view of the page."""
-
     model: type[Task] | None
     path: str = ""
     query: dict[str, Any] = field(default_factory=dict)
@@ -21,17 +17,14 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of a sentence."""
-
     text: str
     kind: Literal["", "strong", "code"] = ""
     link: Link | None = None
-    time: datetime | None = None
-    """The page and the terminal show a time in the zone of the viewer."""
+    time: datetime | None = None  # if set, the page and the terminal show it in the viewer's time zone
 
 
 class Sentence(tuple[Part, ...]):
-    """The parts of a sentence, which are empty if there is nothing to say."""
+    """The parts of a sentence, empty if there is nothing to say."""
 
     __slots__ = ()
 
@@ -40,30 +33,26 @@ class Sentence(tuple[Part, ...]):
 
 
 def sentence(*parts: str | Part | Sentence) -> Sentence:
-    """Return a sentence of texts, parts and other sentences."""
     found: list[Part] = []
     for part in parts:
         found += part if isinstance(part, Sentence) else [Part(part) if isinstance(part, str) else part]
     return Sentence(found)
 
 
-def joined(sentences: list[Sentence]) -> Sentence:
-    """Return sentences with dots between them."""
-    parts = sentence(*(part for each in sentences if each for part in (Part(" · "), each)))
-    return Sentence(parts[1:])
+def joined(*parts: str | Part | Sentence | None) -> Sentence:
+    """Return the parts that say something, with dots between them."""
+    return sentence(*[each for part in parts if part for each in (" · ", part)][1:])
 
 
 def strong(text: object) -> Part:
-    """Return a number or a name that stands out."""
     return Part(f"{text:,}" if isinstance(text, int) else str(text), "strong")
 
 
 def task_link(model: type[Task], task_id: str) -> Part:
-    """Return a task's id with a link."""
     return Part(task_id, link=Link(model, "task", {"id": task_id}))
 
 
 def tasks_link(state: State[Any], text: str | None = None, **query: object) -> Part:
-    """Return the name of a step with a link to its tasks in a state."""
+    """Return a step's name, or another text, with a link to its tasks in a state."""
     link = Link(state.model, "tasks", {"step": state.step, "state": str(state.status), **query})
     return Part(text or f"{state.model.__name__}.{state.step}", link=link)

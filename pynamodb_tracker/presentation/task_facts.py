@@ -16,9 +16,9 @@ from pynamodb_tracker.arguments import check_task_id
 from pynamodb_tracker.dynamodb.connection import endpoint_of
 from pynamodb_tracker.exceptions import LockLostError, TaskNotFoundError
 from pynamodb_tracker.features.checkpoints import DoneParts
-from pynamodb_tracker.features.postponing import first_failure
 from pynamodb_tracker.model import hydration
 from pynamodb_tracker.model.data import DataAttribute
+from pynamodb_tracker.model.failure import first_failure
 from pynamodb_tracker.model.recent_ends import End
 from pynamodb_tracker.model.references import Reference, parse, round_of
 from pynamodb_tracker.model.repeat import LastRun
@@ -32,25 +32,28 @@ from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
 
 UNKNOWN = "unknown"
-"""The step name of a state that no step declares."""
 
 GAVE_UP = "gave up"
-"""The word for `ignored` that people read."""
 
-_LATE = timedelta(minutes=1)
-"""How long a task may be due before that is said."""
+_LATE = timedelta(minutes=1)  # a task that has been due for longer is called late
 
 BRANCH = " (branch)"
-"""Marks a step that only runs that choose it lead to."""
+
+
+def steps_of(model: type[Task]) -> list[BoundStep[Any]]:
+    return list(model._bound_steps.values())
+
+
+def unfinished_states(step: BoundStep[Any]) -> tuple[State[Any], ...]:
+    return step.pending, step.in_progress, step.failed, step.ignored
 
 
 def is_in_memory(model: type[Task]) -> bool:
-    """Return whether a table is in memory, as `local_table` creates it."""
     return bool(getattr(model.tracker.connection().connection, "is_in_memory", False))
 
 
 def location(model: type[Task]) -> str:
-    """Return the table and its endpoint, if that is known: errors show this, too."""
+    """Return the table and its endpoint, if that is known."""
     name = str(model.Meta.table_name)
     try:
         endpoint = endpoint_of(model.tracker.connection().connection.client)
@@ -60,27 +63,26 @@ def location(model: type[Task]) -> str:
 
 
 def name_of(state: State[Any]) -> str:
-    """Return the name of a state as commands take it: `ship.failed`, or `unknown.77` for a code that no step has."""
+    """Return a state's name as commands take it: `ship.failed`, or `unknown.77` for an undeclared code."""
     return f"{state.step}.{state.status}" if state.status else end_of(state.code) or f"{UNKNOWN}.{state.code}"
 
 
 def in_words(state: State[Any]) -> str:
-    """Return the name of a state for people, with "gave up" instead of `ignored`."""
+    """Return a state's name for people, with "gave up" instead of `ignored`."""
     branch = BRANCH if is_branch(state.model, state.step) else ""
     name = f"{state.step} {GAVE_UP}" if state.status is Status.IGNORED else name_of(state)
     return f"{name}{branch}"
 
 
 def is_branch(model: type[TaskRow], step: str) -> bool:
-    """Return whether only a run that chooses a step leads to it."""
     return any(codes.branch for codes in model.tracker.steps if codes.step == step)
 
 
 def read_task(model: type[Task], task_id: str) -> Task:
-    """Load a task as far as it can be read, even if `get_task` refuses it. Raise TaskNotFoundError if it is missing."""
+    """Load a task as far as it can be read, or raise TaskNotFoundError."""
     found = hydration.fill(model, hydration.rows(model, [check_task_id(task_id)]))
     if task_id not in found:
-        raise TaskNotFoundError(f"there is no {model.__name__} {task_id!r}", task_id=task_id)
+        raise TaskNotFoundError(f"{model.__name__} {task_id!r} does not exist", task_id=task_id)
     return readable(found[task_id])
 
 
@@ -94,10 +96,7 @@ def is_abandoned(task: Task) -> bool:
 def what_comes_next(
     task: Task, step: BoundStep[Any] | None, blocked_by: str | None = None, *, paused: bool = False
 ) -> str:
-    """Return what happens to the task next, for people.
-
-    `blocked_by` comes from its `Family`. `paused` is whether its step is paused.
-    """
+    """Tell people what happens to the task next. `blocked_by` comes from its `Family`."""
     if step is None or end_of(task.status) == "cancelled":
         return f"nothing: {'it was cancelled' if end_of(task.status) else 'no step declares its state'}"
     held = ", but its step is paused" if paused else ""
@@ -107,7 +106,7 @@ def what_comes_next(
         case Status.IN_PROGRESS if is_abandoned(task):
             is_spent = (task.attempt or 0) >= step.max_attempts
             then = "ignores it: no attempts left" if is_spent else "takes it over"
-            return f"its lock expired; the next run {then}{held}"
+            return f"its lock expired, and the next run {then}{held}"
         case Status.IN_PROGRESS:
             since: datetime | None = task.update_time
             return f"{task.worker or 'a worker'} has run it" + (
@@ -115,7 +114,7 @@ def what_comes_next(
             )
         case _:
             if task.waits_for is not None:
-                blocked = f"blocked by {blocked_by}; " if blocked_by and task.waits_for else ""
+                blocked = f"blocked by {blocked_by}, " if blocked_by and task.waits_for else ""
                 return f"{blocked}waits for {task.waits_for}"
             due: datetime | None = task.due_time
             late = timedelta(0) if due is None else clock.now() - due
@@ -132,48 +131,45 @@ def task_as_json(task: Task, *, with_data: bool = False) -> dict[str, Any]:
     unread = damages_of(task)
     attributes = attributes_of(task, unread, with_data=with_data)
     own = {"last_error": task.last_error, **relations_as_json(task)}
-    found = {**summary_as_json(task), **_with_times(own), "attributes": attributes}
+    found = {**summary_as_json(task), **_stamp_times(own), "attributes": attributes}
     return found | ({"unread": {name: one_line(error) for name, error in unread.items()}} if unread else {})
 
 
 def summary_as_json(task: Task) -> dict[str, Any]:
-    """Return the fields of every task: its id, state, attempts, times, worker and lock."""
     names = ("attempt", "fence", "create_time", "update_time", "due_time", "worker", "lock_expire_time", "expire_time")
     own = {name: getattr(task, name) for name in names}
-    return {"task_id": task.task_id, "state": name_of(task.state), **_with_times(own)}
+    return {"task_id": task.task_id, "state": name_of(task.state), **_stamp_times(own)}
 
 
-def _with_times(values: Mapping[str, Any]) -> dict[str, Any]:
+def _stamp_times(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: stamp(value) if isinstance(value, datetime) else value for name, value in values.items()}
 
 
 def relations_as_json(task: Task) -> dict[str, Any]:
-    """Return the optional fields of a task that are set: its group, its rule, what it waits for, and so on."""
     names = "group group_number turn_due_time blockers waits_for wait_until occurrence occurrence_count extra_time"
     names += " request_count trace urgent postpone_count"
-    found = {name: getattr(task, name) for name in names.split()}
-    found |= {
+    found = {name: getattr(task, name) for name in names.split()} | {
         "cancelled": cancelled_as_json(task),
         "repeat": rule_of(task),
         "queued": asked_again(task),
         **signals_of(task),
+        "skipped_steps": skipped_steps(task),
+        "parts_done": parts_done(task),
+        "last_run": last_run_as_json(task),
+        "missed_signals": sorted(task.missed_signals or ()),
+        "recent_ends": [
+            {"step": step, "start": stamp(each.start), "end": stamp(each.end), "worker": each.worker}
+            for step, each in recent_ends(task)
+        ],
+        "occurrence": task.occurrence and task.occurrence.isoformat(),  # on the wall clock of the rule
     }
-    found |= {"skipped_steps": skipped_steps(task) or None, "parts_done": parts_done(task) or None}
-    found |= {"last_run": last_run_as_json(task), "missed_signals": sorted(task.missed_signals or ()) or None}
-    found["recent_ends"] = [
-        {"step": step, "start": stamp(each.start), "end": stamp(each.end), "worker": each.worker}
-        for step, each in recent_ends(task)
-    ] or None
-    if (occurrence := found["occurrence"]) is not None:
-        found["occurrence"] = occurrence.isoformat()  # on the wall clock of the rule
     for name in ("creator", "parent"):
-        if (other := _referred(task, name)) is not None:
+        if (other := _read_reference(task, name)) is not None:
             found[name] = {"use_case": other.use_case, "task_id": other.task_id}
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in found.items() if value is not None and value != []}
 
 
 def cancelled_as_json(task: Task) -> dict[str, Any] | None:
-    """Return how a task was cancelled, as JSON, or None."""
     if (record := task.cancelled) is None:
         return None
     step = task.tracker.step_named_by(record.step)
@@ -181,13 +177,12 @@ def cancelled_as_json(task: Task) -> dict[str, Any] | None:
 
 
 def recent_ends(task: Task) -> list[tuple[str, End]]:
-    """Return the last successes of a task with the names of their steps, the last one first."""
+    """Return the task's last successes with their step names, the last one first."""
     names = {codes.pending: codes.step for codes in task.tracker.steps}
     return [(names.get(each.step, str(each.step)), each) for each in reversed(task.recent_ends or ())]
 
 
 def signals_of(task: Task) -> dict[str, Any]:
-    """Return the awaited and the received signals of a task, as JSON."""
     awaits, signals = task.awaited_signals, task.signals
     found: dict[str, Any] = {"awaited_signals": sorted(awaits)} if awaits else {}
     if signals:
@@ -200,12 +195,12 @@ def signals_of(task: Task) -> dict[str, Any]:
 
 
 def round_of_task(task: Task) -> dict[str, Any]:
-    """Return the state of a task's round, for `load`. It is empty for a repeating task, which begins a new round."""
+    """Return the current round's state, for `load`. A repeating task begins a new round."""
     if task.repeat is not None:
         return {}
     names = {str(codes.pending): codes.step for codes in task.tracker.steps}
     once: dict[str, dict[str, Any]] = {}
-    for (number, part), text in _done_parts(task).items():
+    for (number, part), text in _read_done_parts(task).items():
         if number in names:
             once.setdefault(names[number], {})[part] = exact_json.loads(text)
     found = {"checkpoints": once, "skipped_steps": skipped_steps(task), "postpone_count": task.postpone_count}
@@ -219,7 +214,6 @@ def round_of_task(task: Task) -> dict[str, Any]:
 
 
 def relations_in_words(task: Task) -> Iterator[tuple[str, str]]:
-    """Yield the optional facts for people, with their labels."""
     if task.group is not None:
         yield "group", f"{task.group}, {_MEMBERS[membership_of(task)]}"
     if task.urgent:
@@ -231,9 +225,9 @@ def relations_in_words(task: Task) -> Iterator[tuple[str, str]]:
             yield "asked again", f"due {moment(again.due_time)}, after this run{with_what}"
         if again.repeat is not None:
             yield "new rule", f"{again.repeat}, after this run"
-    yield from _of_round_in_words(task)
+    yield from _round_in_words(task)
     for label, name in (("created by", "creator"), ("child of", "parent")):
-        if (other := _referred(task, name)) is not None:
+        if (other := _read_reference(task, name)) is not None:
             yield label, f"{other.use_case} {other.task_id}"
     for step, each in recent_ends(task):
         took = took_in_words(each.end - each.start)
@@ -242,7 +236,7 @@ def relations_in_words(task: Task) -> Iterator[tuple[str, str]]:
         yield "trace", f"{name}: {text}"
 
 
-def _of_round_in_words(task: Task) -> Iterator[tuple[str, str]]:
+def _round_in_words(task: Task) -> Iterator[tuple[str, str]]:
     if (record := task.cancelled) is not None:
         why = f": {record.reason}" if record.reason else ""
         step = task.tracker.step_named_by(record.step)
@@ -252,15 +246,14 @@ def _of_round_in_words(task: Task) -> Iterator[tuple[str, str]]:
     if (released := task.release_count) is not None:
         yield "released", f"{count(released, 'time')} as its worker stopped, without using up an attempt"
     if done := parts_done(task):
-        yield "parts done", f"{', '.join(done)}; a reopen with clear_checkpoints repeats them"
+        yield "parts done", f"{', '.join(done)} (a reopen with clear_checkpoints repeats them)"
     if (left_out := skipped_steps(task)) and end_of(task.status) != "cancelled":
         yield "passed over", ", ".join(left_out)
     if missed := task.missed_signals:
-        yield "done without", f"{', '.join(sorted(missed))}; it is late if it is sent now"
+        yield "done without", f"{', '.join(sorted(missed))} (too late if sent now)"
 
 
 def signals_in_words(task: Task) -> Iterator[tuple[str, str]]:
-    """Yield the received signals of a task, by name."""
     for name, signal in (task.signals or {}).items():
         who = "" if signal.by is None else f" by {signal.by}"
         yield name, f"answered{who}, {between(signal.time)}: {exact_json.dumps(signal.value, ensure_ascii=False)}"
@@ -286,33 +279,29 @@ _MEMBERS = {
 
 
 def skipped_steps(task: Task) -> list[str]:
-    """Return the steps that this round of a task has skipped."""
     numbers = task.skipped_steps or ()
     return [codes.step for codes in task.tracker.steps if codes.pending in numbers]
 
 
 def parts_done(task: Task) -> list[str]:
-    """Return the finished parts of the task's current step."""
+    """Return the current step's finished parts."""
     at = {
         str(codes.pending)
         for codes in task.tracker.steps
         if task.status in (codes.pending, codes.in_progress, codes.failed, codes.ignored)
     }
-    return [part for number, part in _done_parts(task) if number in at]
+    return [part for number, part in _read_done_parts(task) if number in at]
 
 
-def _done_parts(task: Task) -> Mapping[tuple[str, str], str]:
-    """Return the results of this round's finished parts as JSON, by step number and name."""
+def _read_done_parts(task: Task) -> Mapping[tuple[str, str], str]:
     return DoneParts.read(task.checkpoints, round_of(task)).results
 
 
 def rule_of(task: Task) -> Any:
-    """Return the rule of a repeating task as JSON, or None."""
     return None if task.repeat is None else exact_json.loads(task.repeat.to_json())
 
 
 def last_run_in_words(last: LastRun) -> str:
-    """Return for people how a round ended, when it was due, and how many tasks it created."""
     when = f"for {last.occurrence}" if last.occurrence is not None else f"asked for, due {clock.in_words(last.due)}"
     made = f", created {count(last.created)}" if last.created else ""
     again = f" at attempt {last.attempt}" if last.attempt > 1 else ""
@@ -320,7 +309,6 @@ def last_run_in_words(last: LastRun) -> str:
 
 
 def last_run_as_json(task: Task) -> dict[str, Any] | None:
-    """Return the last round of a task for programs."""
     if (last := task.last_run) is None:
         return None
     occurrence = None if last.occurrence is None else last.occurrence.isoformat()
@@ -328,7 +316,6 @@ def last_run_as_json(task: Task) -> dict[str, Any] | None:
 
 
 def asked_again(task: Task) -> dict[str, Any] | None:
-    """Return the queued request of a task as JSON, or None."""
     if (again := task.queued) is None:
         return None
     due = {"due_time": stamp(again.due_time)} if again.asks_for_run else {}
@@ -338,8 +325,7 @@ def asked_again(task: Task) -> dict[str, Any] | None:
     return {**due, "attributes": attributes, **rule, **trace}
 
 
-def _referred(task: Task, name: str) -> Reference | None:
-    """Return the task that an attribute refers to, or None."""
+def _read_reference(task: Task, name: str) -> Reference | None:
     text = getattr(task, name)
     try:
         return None if text is None else parse(text)
@@ -348,7 +334,7 @@ def _referred(task: Task, name: str) -> Reference | None:
 
 
 def attributes_of(task: Task, unread: dict[str, Exception], *, with_data: bool = True) -> dict[str, Any]:
-    """Return the user's attributes that have a value, as JSON. Unreadable ones are added to `unread`."""
+    """Return the user's attributes as JSON. Unreadable ones are added to `unread`."""
     found = {}
     for name, attribute in task.tracker.own_attributes.items():
         is_data = isinstance(attribute, DataAttribute)
@@ -383,7 +369,7 @@ def _as_json(task: Task, name: str, attribute: Attribute[Any] | DataAttribute) -
 
 
 def _from_stored(stored: dict[str, Any]) -> Any:
-    """Return a stored value as JSON: bytes as base64, sets as sorted lists."""
+    """Return a stored value as JSON, with bytes as base64 and sets as sorted lists."""
     ((kind, value),) = stored.items()
     match kind:
         case kinds.NUMBER:

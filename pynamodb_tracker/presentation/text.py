@@ -1,4 +1,4 @@
-"""Text, numbers and times for people, on one line. Stored text cannot control a terminal or a browser."""
+"""Text, numbers and times for people. Stored text cannot control a terminal or a browser."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -14,7 +14,7 @@ _JOINER_OF_OTHERS = re.compile(f"(?<![{_EMOJI}]){_JOINER}|{_JOINER}(?![{_EMOJI}]
 def escaped(text: str) -> str:
     r"""Return untrusted text on one line, with unprintable characters as in `\x1b`.
 
-    These are control characters, line breaks, and marks that change the direction of writing. Joiners in emojis stay.
+    These include line breaks and marks that change the writing direction. Joiners in emojis stay.
     """
     if text.isprintable():
         return text
@@ -29,7 +29,6 @@ def count(number: int, noun: str = "task") -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-_TEN = 10
 _UNITS = (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1))
 
 
@@ -69,10 +68,9 @@ def between(time: datetime) -> str:
 
 
 def moment(time: datetime) -> str:
-    """Return a time for people, with its distance from now."""
     return f"{clock.in_words(time)}, {between(time)}"
 
 
 def stamp(time: datetime) -> str:
-    """Return a time as programs read it, in ISO 8601 and UTC."""
+    """Return a time for programs, in ISO 8601 and UTC."""
     return time.astimezone(UTC).isoformat()

@@ -1,4 +1,4 @@
-"""Parse durations and times that people write. A ValueError says how to write one."""
+"""Parse durations and times that people write. Errors say how to write one."""
 
 import re
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ _DURATION = re.compile(r"(?:\d+(?:\.\d+)?[wdhms])+")
 
 
 def length(text: str) -> timedelta:
-    """Return a duration of zero or more, such as `30d`, `12h`, `45m`, `2w` or `1h30m`."""
+    """Parse a duration of zero or more, such as `30d`, `12h`, `45m`, `2w` or `1h30m`."""
     if not _DURATION.fullmatch(text):
         raise ValueError(f"{text!r} is not a duration: write it as 30d, 12h, 45m, 10s, 2w or 1h30m")
     try:
@@ -26,7 +26,6 @@ def length(text: str) -> timedelta:
 
 
 def duration(text: str) -> timedelta:
-    """Return a duration above zero."""
     found = length(text)
     if not found:
         raise ValueError(f"{text!r} is zero: write a longer duration")
@@ -34,21 +33,21 @@ def duration(text: str) -> timedelta:
 
 
 def is_local(text: str) -> bool:
-    """Return whether a time depends on the zone of the person who writes it."""
+    """Return whether a time depends on the writer's time zone."""
     return text in _DAYS or _OF_DAY.fullmatch(text) is not None
 
 
 def moment(text: str, zone: tzinfo | None = UTC) -> datetime:
-    """Parse how long ago a time was, the last time of day in a zone, or a time in UTC. None is this machine's zone."""
+    """Parse a duration before now, a past time of day in `zone`, or a time in UTC. None is this machine's zone."""
     if _DURATION.fullmatch(text):
         try:
             return clock.now() - duration(text)
         except OverflowError:
             raise ValueError(f"{text!r} ago is too far in the past") from None
-    return _time(text, "how long ago", zone)
+    return _parse_time(text, "how long ago", zone)
 
 
-def _time(text: str, otherwise: str, zone: tzinfo | None, *, is_later: bool = False) -> datetime:
+def _parse_time(text: str, otherwise: str, zone: tzinfo | None, *, is_later: bool = False) -> datetime:
     today = clock.now().astimezone(zone).replace(tzinfo=zone)
 
     def at(days: int, hours: int = 0, minutes: int = 0) -> datetime:
@@ -73,9 +72,9 @@ def _time(text: str, otherwise: str, zone: tzinfo | None, *, is_later: bool = Fa
 
 
 def later(text: str, zone: tzinfo | None = UTC) -> datetime:
-    """Parse how far a time is from now, the next time of day in a zone, or a time, like `moment`."""
+    """Parse a duration from now, a future time of day in `zone`, or a time, like `moment`."""
     if not _DURATION.fullmatch(text):
-        return _time(text, "how long from now", zone, is_later=True)
+        return _parse_time(text, "how long from now", zone, is_later=True)
     try:
         return clock.now() + duration(text)
     except OverflowError:
@@ -83,12 +82,12 @@ def later(text: str, zone: tzinfo | None = UTC) -> datetime:
 
 
 def end_of_pause(text: str, zone: tzinfo | None = UTC) -> datetime:
-    """Parse a time like `later`, or `resumed` or nothing as NEVER, for a pause that lasts until somebody ends it."""
+    """Parse a time like `later`. `resumed` or nothing is NEVER."""
     return clock.NEVER if text in ("", "resumed") else later(text.removeprefix("until ").strip(), zone)
 
 
 def spread(begin: datetime, a_minute: float, done: int = 0) -> Iterator[datetime]:
-    """Yield due times at this rate, after the first `done` ones, all within a week."""
+    """Yield due times at this rate within a week, starting after the first `done` ones."""
     last = begin + _LONGEST_SPREAD
     for number in count(done):
         yield min(begin + timedelta(minutes=number / a_minute), last)

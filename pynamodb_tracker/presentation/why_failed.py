@@ -1,6 +1,4 @@
-"""Why tasks failed: failed and ignored tasks, grouped by error."""
-
-from __future__ import annotations
+"""Failed and ignored tasks, grouped by error."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,32 +14,23 @@ from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.index_page import IndexEntry
 from pynamodb_tracker.step.state import State, given_up
 
-SAMPLE = 400
-"""How many entries per state are read, those with the latest due times: one request, and about 15 read units."""
-LARGE_SAMPLE = 5000
-"""The same for one step, or from a time on."""
+SAMPLE = 400  # entries to read per state, the latest due ones, at about 15 read units
+LARGE_SAMPLE = 5000  # the sample for one step, or from a time on
 MOST_SAMPLED = 25_600
 
 _NEWEST = 5
 _LONG_AGO = datetime.fromtimestamp(0, UTC)
-"""For an entry with an unreadable time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Errors:
-    """The errors of failed and ignored tasks."""
-
     groups: Sequence[ErrorGroup[State[Any]]]
     searched: int
-    counts: dict[State[Any], int]
-    """The number of tasks by state, if all were read."""
-    cut: Mapping[State[Any], int]
-    """The number of tasks that were read by state, if there are more."""
-    first: datetime
-    """The earliest failure. `time` is when the errors were read."""
+    counts: dict[State[Any], int]  # the number of tasks by state, if all were read
+    cut: Mapping[State[Any], int]  # the number of tasks that were read, by state, if there are more
+    first: datetime  # the earliest failure. `time` is when the errors were read
     time: datetime
-    ignored: Sequence[tuple[State[Any], IndexEntry]]
-    """The last ignored tasks, which wait for a person."""
+    ignored: Sequence[tuple[State[Any], IndexEntry]]  # the last ignored tasks
 
 
 NO_ERRORS = Errors([], 0, {}, {}, _LONG_AGO, _LONG_AGO, [])

@@ -103,7 +103,7 @@ class BoundStep(StepCommands[T]):
         bind(self, function)
         return function
 
-    # The second form has no Unpack[StartOptions], because editors show its parameters while you type a call.
+    # The second form lacks Unpack[StartOptions], because editors show its parameters while you type a call.
 
     @overload
     def start(
@@ -504,8 +504,8 @@ class BoundStep(StepCommands[T]):
     def result(self, task: T | str) -> Any:
         """Return the step's stored result. None if it has none, has not succeeded, or runs again.
 
-        An id takes one consistent read, and raises TaskNotFoundError if there is no such task. A damaged result raises
-        TrackerError.
+        An id takes one consistent read, and raises TaskNotFoundError if the task does not exist. A damaged result
+        raises TrackerError.
 
         Examples:
             >>> with Order.ship.start("o-2") as ctx:
@@ -517,7 +517,7 @@ class BoundStep(StepCommands[T]):
             raise TypeError(f"result takes a task id or a task of {self.model.__name__}, not {arguments.shown(given)}")
         row = transitions.get(self.model, arguments.check_task_id(task)) if isinstance(task, str) else task
         if row is None:
-            raise TaskNotFoundError(f"there is no {self.model.__name__} {task!r}", task_id=str(task))
+            raise TaskNotFoundError(f"{self.model.__name__} {task!r} does not exist", task_id=str(task))
         codes = self._definition.codes
         is_done = row.status >= codes.done_from and self.number not in (row.skipped_steps or ())
         return load_result(row, self.number) if is_done else None

@@ -45,7 +45,7 @@ class BoundSignal(SignalName[T]):
 
         Raises:
             SignalAlreadyReceivedError: The task has another signal, which the error contains.
-            TaskNotFoundError: There is no such task, or the round is over.
+            TaskNotFoundError: The task does not exist, or the round is over.
             TaskAlreadySucceededError: The task has ended.
             TaskNotReadyError: Another run of the task is requested.
             TypeError: The task has started over, and `round` is missing.

@@ -12,8 +12,8 @@ from pynamodb_tracker import transitions
 from pynamodb_tracker.arguments import check_group, check_task_id
 from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.features.checkpoints import DoneParts, result_text
-from pynamodb_tracker.features.postponing import first_failure_text
 from pynamodb_tracker.model.cancelled import CancelRecord
+from pynamodb_tracker.model.failure import first_failure_text
 from pynamodb_tracker.step.signal import signal_named
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
@@ -47,9 +47,9 @@ def load_task(
     code = None if state is None else model._code_to_begin_in(state, due_time, group)  # noqa: SLF001 - as `create` checks it
     also, due = _round_attributes(model, state, left), due_time
     if awaited_signals or signals:
-        from pynamodb_tracker.features.signals import restored  # noqa: PLC0415 - few tasks have signals
+        from pynamodb_tracker.features.signals import attributes_of_exported  # noqa: PLC0415 - few tasks have signals
 
-        signals, due = restored(task_id, awaited_signals, signals or {}, due_time)
+        signals, due = attributes_of_exported(task_id, awaited_signals, signals or {}, due_time)
         also |= signals
     model.tracker.check_urgent(arguments.get("urgent", False))
     of_create = {name: arguments.pop(name) for name in ("trace", "urgent") if name in arguments}

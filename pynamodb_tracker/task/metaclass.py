@@ -118,10 +118,9 @@ def _declare_use_case(model: type[TaskRow], declared: dict[str, Any]) -> None:
     _refuse(model, _mistakes_in_signals(signals))
     plain = [step for step in steps if not step.branch]
     following = [step.number for step in plain[1:]] + [END] * (1 + len(steps) - len(plain))
-    in_order = [step.number for step in steps[1:]] + [END]
     codes = [
-        Codes(use_case.name, step.name, step.number, after, branch=step.branch, skips_branches=behind < after)
-        for step, after, behind in zip(steps, following, in_order, strict=True)
+        Codes(use_case.name, step.name, step.number, after, branch=step.branch)
+        for step, after in zip(steps, following, strict=True)
     ]
     table = model.tracker.table
     model.tracker = Schema(

@@ -137,7 +137,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
         Raises:
             TaskAlreadyExistsError: A task with this id exists and has not expired. It is not changed.
             ValueNotStorableError: An attribute, which the error names, cannot be stored.
-            ValueError: The rule has no more occurrences.
+            ValueError: The rule has ended.
 
         Examples:
             >>> Order.create("o-5", amount=Decimal("42.50"), due_time=timedelta(hours=1))
@@ -153,9 +153,11 @@ class Task(GuardedRow, metaclass=TaskMeta):
 
             also = record_of_new(cls)
         if wait_for is not None or until is not None:
-            from pynamodb_tracker.features.signals import awaiting  # noqa: PLC0415 - few cold starts need it
+            from pynamodb_tracker.features.signals import attributes_awaiting  # noqa: PLC0415 - few cold starts need it
 
-            also, due_time = awaiting(cls, wait_for, until, due_time=due_time, state=state, group=group, repeat=repeat)
+            also, due_time = attributes_awaiting(
+                cls, wait_for, until, due_time=due_time, state=state, group=group, repeat=repeat
+            )
         if repeat is not None:
             _list_schedule(cls, task_id)
         task = transitions.create(
@@ -205,7 +207,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
             **attributes: Your own attributes. An existing task keeps its `data`.
 
         Raises:
-            ValueNotStorableError: An attribute cannot be stored, or the row has no room for both requests.
+            ValueNotStorableError: An attribute cannot be stored, or the row is too small for both requests.
             TaskNotReadyError: Others kept changing the row.
             TypeError: `data` was given together with `merge`.
 
@@ -307,7 +309,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
         if row is not None and with_data:
             row = hydration.fill(cls, {task_id: row}).get(task_id)
         if row is None:
-            raise TaskNotFoundError(f"there is no {cls.__name__} {task_id!r}", task_id=task_id)
+            raise TaskNotFoundError(f"{cls.__name__} {task_id!r} does not exist", task_id=task_id)
         if not with_data:
             hydration.leave_out_data([row])
         return row
@@ -349,7 +351,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
         try:
             return super().get(arguments.check_task_id(hash_key), name, consistent_read, attributes_to_get)
         except DoesNotExist as missing:
-            missing.msg = f"there is no {cls.__name__} {hash_key!r}"
+            missing.msg = f"{cls.__name__} {hash_key!r} does not exist"
             missing.args = (missing.msg,)
             raise
 
@@ -410,7 +412,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
         Raises:
             TaskLockedError: A worker is running one of the tasks.
             TaskAlreadySucceededError: The task has ended.
-            TaskNotFoundError: There is no such task.
+            TaskNotFoundError: The task does not exist.
             TrackerError: Not all children can be cancelled, because they are not listed, or this program does not
                 declare their use case. Nothing was changed, or a note says which tasks are cancelled.
 
@@ -456,19 +458,19 @@ class Task(GuardedRow, metaclass=TaskMeta):
             urgent: Make it urgent, as in `create`.
 
         Raises:
-            TaskNotStartableError: There is no such task, or it is in another state.
+            TaskNotStartableError: The task does not exist, or it is in another state.
 
         Examples:
             >>> Order.cancel("o-2", reason="the customer moved away")
             >>> Order.reopen("o-2", by="ada")
         """
-        from pynamodb_tracker.transitions import cancelling  # noqa: PLC0415 - as above
+        from pynamodb_tracker.transitions.reopening import reopen_anywhere  # noqa: PLC0415 - as above
 
         task_id, by = arguments.check_task_id(task_id), arguments.check_name("by", by)
         arguments.check_flags(clear_checkpoints=clear_checkpoints)
         cls.tracker.check_urgent(urgent)
         options = {"clear_checkpoints": clear_checkpoints, "urgent": urgent}
-        reopened: Self = cancelling.reopen(cls, task_id, by, arguments.check_time("due_time", due_time), **options)
+        reopened: Self = reopen_anywhere(cls, task_id, by, arguments.check_time("due_time", due_time), **options)
         return reopened
 
     @classmethod

@@ -1,4 +1,4 @@
-"""For tests: a table in memory, a local server, a stopped clock, and events. The first three are also fixtures."""
+"""For tests: tables in memory, a local server, a stopped clock, and Lambda events. All but events are also fixtures."""
 
 from pynamodb_tracker.clock import StoppedClock
 from pynamodb_tracker.testing.events import (

@@ -47,12 +47,12 @@ def http_event(
     https://docs.aws.amazon.com/apigateway/latest/developerguide/http-api-develop-integrations-lambda.html
 
     Args:
-        body: The request's body. Anything but text is sent as JSON, with its content type.
+        body: The request body. Anything but text becomes JSON, with its content type.
         source: An HTTP API or a function URL (format 2.0), a REST API (1.0), or a load balancer.
         method: The HTTP method.
-        path: The URL's path.
-        path_parameters: Parameters that an API takes from the path. A function URL and a load balancer have none.
-        headers: More headers. A REST API passes their names as the client wrote them, the others in lower case.
+        path: The URL path.
+        path_parameters: The API's path parameters. Function URLs and load balancers have none.
+        headers: More headers. All sources but a REST API turn their names into lower case.
 
     Examples:
         >>> event = http_event({"order_id": "o-1"}, headers={"idempotency-key": "k-1"})
@@ -67,33 +67,19 @@ def http_event(
         return _rest_api_event(text, method, path, parameters, {name.title(): sent[name] for name in sent})
     lower = {name.lower(): value for name, value in sent.items()}
     if source == "load_balancer":
-        target_group = _arn("elasticloadbalancing", "targetgroup/group/49e9d65c45c6791a")
-        return {
-            "requestContext": {"elb": {"targetGroupArn": target_group}},
-            "httpMethod": method,
-            "path": path,
-            "queryStringParameters": {},
-            "headers": lower,
-            "body": text or "",
-            "isBase64Encoded": False,
-        }
+        context = {"elb": {"targetGroupArn": _arn("elasticloadbalancing", "targetgroup/group/49e9d65c45c6791a")}}
+        request = {"httpMethod": method, "path": path, "queryStringParameters": {}, "headers": lower}
+        return {"requestContext": context, **request, "body": text or "", "isBase64Encoded": False}
     route = "$default" if source == "function_url" else f"{method} {path}"
     http = {"method": method, "path": path, "protocol": "HTTP/1.1", "sourceIp": "192.0.2.1", "userAgent": "curl/8.5.0"}
+    ids = {"accountId": _ACCOUNT, "apiId": "r3pmxmplak", "requestId": "JKJaXmPLvHcESHA="}
     return {
         "version": "2.0",
         "routeKey": route,
         "rawPath": path,
         "rawQueryString": "",
         "headers": lower,
-        "requestContext": {
-            "accountId": _ACCOUNT,
-            "apiId": "r3pmxmplak",
-            "http": http,
-            "requestId": "JKJaXmPLvHcESHA=",
-            "routeKey": route,
-            "stage": "$default",
-            "timeEpoch": _MILLISECONDS,
-        },
+        "requestContext": {**ids, "http": http, "routeKey": route, "stage": "$default", "timeEpoch": _MILLISECONDS},
         "isBase64Encoded": False,
         **({"pathParameters": parameters} if parameters is not None and source == "http_api" else {}),
         **({} if text is None else {"body": text}),
@@ -103,6 +89,9 @@ def http_event(
 def _rest_api_event(
     body: str | None, method: str, path: str, parameters: dict[str, str] | None, headers: dict[str, str]
 ) -> Event:
+    ids = {"accountId": _ACCOUNT, "apiId": "1234567890", "requestId": "c6af9ac6-7b61-11e6-9a41-93e8deadbeef"}
+    request = {"httpMethod": method, "path": f"/prod{path}", "resourcePath": path, "protocol": "HTTP/1.1"}
+    identity = {"sourceIp": "192.0.2.1", "userAgent": "curl/8.5.0"}
     return {
         "resource": path,
         "path": path,
@@ -113,17 +102,7 @@ def _rest_api_event(
         "multiValueQueryStringParameters": None,
         "pathParameters": parameters,
         "stageVariables": None,
-        "requestContext": {
-            "accountId": _ACCOUNT,
-            "apiId": "1234567890",
-            "httpMethod": method,
-            "identity": {"sourceIp": "192.0.2.1", "userAgent": "curl/8.5.0"},
-            "path": f"/prod{path}",
-            "protocol": "HTTP/1.1",
-            "requestId": "c6af9ac6-7b61-11e6-9a41-93e8deadbeef",
-            "resourcePath": path,
-            "stage": "prod",
-        },
+        "requestContext": {**ids, **request, "identity": identity, "stage": "prod"},
         "body": body,
         "isBase64Encoded": False,
     }
@@ -135,9 +114,9 @@ def sqs_event(*bodies: object, queue: str = "queue", group: str | Sequence[str] 
     https://docs.aws.amazon.com/lambda/latest/dg/with-sqs.html
 
     Args:
-        bodies: The message bodies. Anything but text is sent as JSON.
-        queue: The queue's name. With the suffix ".fifo", all messages have a group.
-        group: The message group, or a list with one per message.
+        bodies: The message bodies. Anything but text becomes JSON.
+        queue: The queue name. With the suffix ".fifo", all messages have a group.
+        group: The message group, or one per message.
 
     Examples:
         >>> event = sqs_event({"order_id": "o-1"}, {"order_id": "o-2"})
@@ -146,6 +125,9 @@ def sqs_event(*bodies: object, queue: str = "queue", group: str | Sequence[str] 
     groups = [group or "group"] * len(bodies) if isinstance(group, str | None) else group
     if len(groups) != len(bodies):
         raise ValueError(f"group has {len(groups)} message groups for {len(bodies)} messages")
+    times = {"SentTimestamp": str(_MILLISECONDS), "ApproximateFirstReceiveTimestamp": str(_MILLISECONDS + 1)}
+    received = {"ApproximateReceiveCount": "1", "SenderId": "AIDAIENQZJOLO23YVJ4VO", **times}
+    source = {"eventSource": "aws:sqs", "eventSourceARN": _arn("sqs", queue), "awsRegion": _REGION}
     records = []
     for number, (body, name) in enumerate(zip(bodies, groups, strict=True), 1):
         order = {"MessageGroupId": name, "SequenceNumber": f"1884949675{number:010}"} if fifo or group else {}
@@ -154,25 +136,17 @@ def sqs_event(*bodies: object, queue: str = "queue", group: str | Sequence[str] 
                 "messageId": f"m-{number}",
                 "receiptHandle": "AQEBwJnKyrHigUMZj6rYigCgxlaS3SLy0a",
                 "body": _to_text(body),
-                "attributes": {
-                    "ApproximateReceiveCount": "1",
-                    "SentTimestamp": str(_MILLISECONDS),
-                    "SenderId": "AIDAIENQZJOLO23YVJ4VO",
-                    "ApproximateFirstReceiveTimestamp": str(_MILLISECONDS + 1),
-                    **order,
-                },
+                "attributes": {**received, **order},
                 "messageAttributes": {},
                 "md5OfBody": "e4e68fb7bd0e697a0ae8f1bb342846b3",
-                "eventSource": "aws:sqs",
-                "eventSourceARN": _arn("sqs", queue),
-                "awsRegion": _REGION,
+                **source,
             }
         )
     return {"Records": records}
 
 
 def sns_event(message: object, *, topic: str = "topic") -> Event:
-    """Return an SNS notification. A message other than text is sent as JSON.
+    """Return an SNS notification. Any message but text becomes JSON.
 
     https://docs.aws.amazon.com/lambda/latest/dg/with-sns.html
 
@@ -203,41 +177,29 @@ def s3_event(*keys: str, bucket: str = "bucket", event_name: str = "ObjectCreate
     https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html
 
     Args:
-        keys: The object keys. They are URL-encoded, as S3 sends them.
-        bucket: The bucket's name.
+        keys: The object keys, which get URL-encoded as in S3.
+        bucket: The bucket name.
         event_name: The kind of change, such as "ObjectRemoved:Delete".
 
     Examples:
         >>> event = s3_event("scans/o-1.pdf")
     """
-    records = [
-        {
-            "eventVersion": "2.1",
-            "eventSource": "aws:s3",
-            "awsRegion": _REGION,
-            "eventTime": _TIME,
-            "eventName": event_name,
-            "userIdentity": {"principalId": "EXAMPLE"},
-            "requestParameters": {"sourceIPAddress": "127.0.0.1"},
-            "responseElements": {"x-amz-request-id": "EXAMPLE123456789", "x-amz-id-2": "EXAMPLE123/5678"},
-            "s3": {
-                "s3SchemaVersion": "1.0",
-                "configurationId": "orders",
-                "bucket": {
-                    "name": bucket,
-                    "ownerIdentity": {"principalId": "EXAMPLE"},
-                    "arn": f"arn:aws:s3:::{bucket}",
-                },
-                "object": {
-                    "key": quote_plus(key),
-                    "size": 1024,
-                    "eTag": "0123456789abcdef0123456789abcdef",
-                    "sequencer": f"0A1B2C3D4E5F67{number:04}",
-                },
-            },
-        }
-        for number, key in enumerate(keys, 1)
-    ]
+    record = {
+        "eventVersion": "2.1",
+        "eventSource": "aws:s3",
+        "awsRegion": _REGION,
+        "eventTime": _TIME,
+        "eventName": event_name,
+        "userIdentity": {"principalId": "EXAMPLE"},
+        "requestParameters": {"sourceIPAddress": "127.0.0.1"},
+        "responseElements": {"x-amz-request-id": "EXAMPLE123456789", "x-amz-id-2": "EXAMPLE123/5678"},
+    }
+    owner = {"name": bucket, "ownerIdentity": {"principalId": "EXAMPLE"}, "arn": f"arn:aws:s3:::{bucket}"}
+    about = {"s3SchemaVersion": "1.0", "configurationId": "orders", "bucket": owner}
+    records = []
+    for number, key in enumerate(keys, 1):
+        written = {"size": 1024, "eTag": "0123456789abcdef0123456789abcdef", "sequencer": f"0A1B2C3D4E5F67{number:04}"}
+        records.append({**record, "s3": {**about, "object": {"key": quote_plus(key), **written}}})
     return {"Records": records}
 
 
@@ -248,8 +210,8 @@ def eventbridge_event(detail: Mapping[str, Any], *, source: str = "source", deta
 
     Args:
         detail: The event's contents.
-        source: The program that sent it.
-        detail_type: Its kind, which rules match.
+        source: The program that sends it.
+        detail_type: The kind of event, which rules match.
 
     Examples:
         >>> event = eventbridge_event({"order_id": "o-1"}, detail_type="order placed")
@@ -273,29 +235,28 @@ def kinesis_event(*data: object, stream: str = "stream", partition_key: str = "k
     https://docs.aws.amazon.com/lambda/latest/dg/with-kinesis.html
 
     Args:
-        data: The records' contents. Anything but bytes is sent as JSON.
-        stream: The stream's name.
-        partition_key: The partition key of all records.
+        data: The records' contents. Anything but bytes becomes JSON.
+        stream: The stream name.
+        partition_key: All records' partition key.
 
     Examples:
         >>> event = kinesis_event({"order_id": "o-1"})
     """
+    record = {
+        "eventSource": "aws:kinesis",
+        "eventVersion": "1.0",
+        "eventName": "aws:kinesis:record",
+        "invokeIdentityArn": f"arn:aws:iam::{_ACCOUNT}:role/lambda-role",
+        "awsRegion": _REGION,
+        "eventSourceARN": _arn("kinesis", f"stream/{stream}"),
+    }
+    about = {"kinesisSchemaVersion": "1.0", "partitionKey": partition_key}
+    arrived = {"approximateArrivalTimestamp": _MILLISECONDS / 1000}
     records = [
         {
-            "kinesis": {
-                "kinesisSchemaVersion": "1.0",
-                "partitionKey": partition_key,
-                "sequenceNumber": f"s-{number}",
-                "data": _to_base64(each),
-                "approximateArrivalTimestamp": _MILLISECONDS / 1000,
-            },
-            "eventSource": "aws:kinesis",
-            "eventVersion": "1.0",
+            **record,
             "eventID": f"shardId-000000000006:s-{number}",
-            "eventName": "aws:kinesis:record",
-            "invokeIdentityArn": f"arn:aws:iam::{_ACCOUNT}:role/lambda-role",
-            "awsRegion": _REGION,
-            "eventSourceARN": _arn("kinesis", f"stream/{stream}"),
+            "kinesis": {**about, "sequenceNumber": f"s-{number}", "data": _to_base64(each), **arrived},
         }
         for number, each in enumerate(data, 1)
     ]
@@ -310,9 +271,9 @@ def dynamodb_event(
     https://docs.aws.amazon.com/lambda/latest/dg/with-ddb.html
 
     Args:
-        items: Plain items. For the event "REMOVE", they are the old images, otherwise the new ones.
+        items: Plain items, which are the old images for "REMOVE", and otherwise the new ones.
         keys: The names of the table's key attributes.
-        table: The table's name.
+        table: The table name.
         event_name: "INSERT", "MODIFY" or "REMOVE".
 
     Examples:
@@ -362,14 +323,14 @@ def _encode_value(value: object) -> dict[str, Any]:
 
 
 def kafka_event(*values: object, topic: str = "topic", partition: int = 0, self_managed: bool = False) -> Event:
-    """Return records from one partition of a Kafka topic, with the offsets 0, 1 and so on.
+    """Return records in one partition of a Kafka topic, with the offsets 0, 1 and so on.
 
     https://docs.aws.amazon.com/lambda/latest/dg/with-msk.html
 
     Args:
-        values: The records' values. Anything but bytes is sent as JSON, and None is a tombstone.
-        topic: The topic's name.
-        partition: The partition's number.
+        values: The records' values. Anything but bytes becomes JSON, and None is a tombstone.
+        topic: The topic name.
+        partition: The partition number.
         self_managed: Whether the cluster is your own instead of Amazon MSK's.
 
     Examples:

@@ -1,4 +1,4 @@
-"""A dynoxide process: DynamoDB in one binary, in memory or in a file, for all processes on this machine."""
+"""Runs dynoxide: DynamoDB in one binary, in memory or in a file, for all processes on this machine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.dynamodb.forking import in_forked_process
 
 CRATE = "3.2.0"
-"""The version of https://crates.io/crates/dynoxide-rs that our tests run on."""
+"""The version of https://crates.io/crates/dynoxide-rs in our tests."""
 PATH_VARIABLE = "DYNOXIDE"
 HOW_TO_GET_IT = (
     "Run `npm install --global dynoxide`, download it from https://github.com/nubo-db/dynoxide/releases, or build it: "
@@ -33,11 +33,11 @@ _started: weakref.WeakSet[Server] = weakref.WeakSet()
 
 
 class LocalServerError(RuntimeError):
-    """The local server cannot start. The message says why, and how to fix it."""
+    """The local server cannot start. The message gives the reason and the remedy."""
 
 
 class Server:
-    """A dynoxide process that ends with this process at the latest."""
+    """A dynoxide process, which ends with this process at the latest."""
 
     def __init__(self, binary: str, *, path: str | os.PathLike[str] | None = None, port: int = 0) -> None:
         if type(port) is not int or not 0 <= port <= _LAST_PORT:
@@ -61,8 +61,8 @@ class Server:
         return f"http://127.0.0.1:{self.port}"
 
     def _start(self) -> str | None:
-        """Start the process and wait until it listens. If it ends instead, return its error message."""
-        # In a separate session, Ctrl-C in the terminal does not end it before the program has cleaned up.
+        """Start the process and wait until it listens. Return its error message if it ends."""
+        # In its own session, Ctrl-C does not end it before the program has cleaned up.
         self._process = subprocess.Popen(  # noqa: S603 - through no shell
             [sys.executable, "-I", "-S", str(_WATCH), *self._command, "--port", str(self.port)],
             stdin=subprocess.PIPE,
@@ -106,15 +106,11 @@ def _let_go_of_all() -> None:
 
 
 def find_dynoxide() -> str:
-    """Return the path of dynoxide from the variable DYNOXIDE, or from the PATH.
-
-    Raises:
-        LocalServerError: dynoxide is not there.
-    """
-    given = os.environ.get(PATH_VARIABLE)
-    found = shutil.which(given or "dynoxide")
+    """Return dynoxide's path, from the variable DYNOXIDE or from the PATH. Raise LocalServerError without one."""
+    named = os.environ.get(PATH_VARIABLE)
+    found = shutil.which(named or "dynoxide")
     if found is None:
-        missing = f"{PATH_VARIABLE}={given} is not a program." if given else "dynoxide is not on the PATH."
+        missing = f"{PATH_VARIABLE}={named} is not a program." if named else "dynoxide is not on the PATH."
         raise LocalServerError(f"{missing} {HOW_TO_GET_IT}")
     return found
 

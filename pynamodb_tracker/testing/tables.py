@@ -1,4 +1,4 @@
-"""A table in memory, on moto, a local server for several processes, and a stopped clock."""
+"""Opens tables in memory on moto, or on a local server, and stops the clock."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _WITHOUT_ENDPOINTS = {"AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "true"}
 _ANY_CREDENTIALS = {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local"}
 
 _left_open = ExitStack()
-atexit.register(_left_open.close)  # closing them during interpreter shutdown would be too late
+atexit.register(_left_open.close)  # during interpreter shutdown would be too late
 
 
 @contextmanager
 def stopped_clock(at: datetime | None = None) -> Iterator[StoppedClock]:
-    """Stop the library's clock, now or at the time `at`, and yield it. Move it with `.advance(timedelta)`.
+    """Stop the library's clock in this process, now or `at` a time, and yield it. Move it with `.advance(timedelta)`.
 
-    Only the library's clock stops, in the whole process. Pauses between retries only move it.
+    Pauses between retries do not sleep, but move the clock.
 
     Examples:
         >>> with stopped_clock() as clock:
@@ -47,7 +47,7 @@ def stopped_clock(at: datetime | None = None) -> Iterator[StoppedClock]:
 
 
 class OneAtATime(SharedConnection):
-    """A connection that sends one request at a time, because moto does not lock between condition and write."""
+    """Sends one request at a time, because moto does not lock between condition and write."""
 
     is_in_memory = True
     _gate = threading.RLock()
@@ -59,7 +59,7 @@ class OneAtATime(SharedConnection):
 
 
 class LocalTable(Protocol):
-    """The type of the pytest fixture `local_table`, for annotating tests."""
+    """The type of the pytest fixture `local_table`."""
 
     def __call__(self, table: type[T], *further: type[Task]) -> type[T]:
         """Create these tables, empty and in memory, until the test ends. Return the first one."""
@@ -67,12 +67,12 @@ class LocalTable(Protocol):
 
 
 class LocalServer(Protocol):
-    """The type of the pytest fixture `local_server`, for annotating tests."""
+    """The type of the pytest fixture `local_server`."""
 
     def __call__(
         self, table: type[Task], *further: type[Task], path: str | os.PathLike[str] | None = None, port: int = 0
     ) -> str:
-        """Run a DynamoDB with these tables until the test ends. Return its address."""
+        """Run a server with these tables until the test ends. Return its address."""
         ...
 
 
@@ -80,8 +80,8 @@ class LocalServer(Protocol):
 def local_table(table: type[T], *further: type[Task]) -> Iterator[type[T]]:
     """Create these tables, or these use cases' tables, empty and in memory on moto, until the block ends.
 
-    Until then, the whole process ignores endpoints and profiles in Meta and in the environment, so enter this in one
-    thread only. If you enter it again for the same table, the table keeps its tasks. This needs the extra `local`.
+    Until then, the whole process ignores endpoints and profiles, so enter this in one thread only. If you enter it
+    again for the same table, the table keeps its tasks. It needs the extra `local`.
 
     Examples:
         >>> with local_table(AppTask):
@@ -105,20 +105,19 @@ def local_server(
 ) -> Iterator[str]:
     """Run a DynamoDB for all processes on this machine until the block ends, and yield its address.
 
-    It starts dynoxide, an open-source DynamoDB in one binary, creates missing tables, and connects their classes to it.
-    Processes that the block starts find the server in their environment. The server ends with this process, even if
-    that is killed.
+    It starts dynoxide, creates missing tables, and connects their classes. Processes that the block starts find the
+    server in their environment. The server ends with this process, even if that is killed.
 
     Args:
         table: Your table, or one of its use cases.
         further: More tables or use cases.
-        path: A file for the tables, created if it is missing. Without one, tables are in memory, and lost at the end.
+        path: A file for the tables. Without one, they are in memory, and lost at the end.
         port: The port on 127.0.0.1, or 0 for any free one.
 
     Raises:
         ValueError: `port` is not a port number.
-        LocalServerError: dynoxide is neither on the PATH nor named by the variable DYNOXIDE, the port is in use,
-            dynoxide did not write the file, or another process has it open.
+        LocalServerError: dynoxide is neither on the PATH nor in the variable DYNOXIDE, the port is in use, dynoxide
+            did not write the file, or another process has it open.
 
     Examples:
         >>> with local_server(AppTask, path="orders.sqlite"):
@@ -140,7 +139,6 @@ def _check_classes(function: str, given: Sequence[object]) -> list[type[Task]]:
 
 
 def _set_environment(stack: ExitStack, values: Mapping[str, str]) -> None:
-    """Set variables, and remove the user's profile and endpoints, until the stack is closed."""
     stack.enter_context(mock.patch.dict(os.environ))
     for name in _SET_ASIDE:
         os.environ.pop(name, None)
@@ -151,7 +149,7 @@ def _set_environment(stack: ExitStack, values: Mapping[str, str]) -> None:
 def _connect(
     stack: ExitStack, models: Sequence[type[Task]], host: str | None, connection: type[SharedConnection]
 ) -> None:
-    """Connect these classes' tables to a host, and create them, until the stack is closed."""
+    """Create these classes' tables on a host, and connect them until the stack is closed."""
     for each in dict.fromkeys(model.tracker.table for model in models):
         stack.enter_context(mock.patch.object(each.owner.Meta, "host", host))
         stack.callback(each.reconnect, each.reconnect(connection))
@@ -159,7 +157,7 @@ def _connect(
 
 
 def open_local_table(table: type[T], *further: type[Task]) -> type[T]:
-    """Open tables like `local_table`, but until the program ends, for a script, a notebook or an example.
+    """Open tables like `local_table` until the program ends, for a script or a notebook.
 
     pytest closes them after importing all modules, so tests begin with empty tables.
 

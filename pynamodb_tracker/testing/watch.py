@@ -1,6 +1,6 @@
-"""Run a command for as long as another process holds the other end of standard input.
+"""Run a command until another process ends, which holds the other end of standard input.
 
-The kernel closes that end however its holder ends, SIGKILL included, on Linux as on macOS.
+The kernel closes that end however the process ends, even with SIGKILL, on Linux and macOS.
 """
 
 import contextlib
@@ -26,13 +26,13 @@ def end_with_input(child: subprocess.Popen[bytes]) -> None:
 
 
 def main(command: list[str]) -> int:
-    """Run the command, copy its stderr to stdout while somebody reads it, and return the exit code."""
+    """Run the command, copy its stderr to stdout, and return the exit code."""
     with subprocess.Popen(  # noqa: S603 - through no shell
         command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, bufsize=0
     ) as child:
         threading.Thread(target=end_with_input, args=(child,), daemon=True).start()
         while said := os.read(child.stderr.fileno(), 4096) if child.stderr else b"":
-            with contextlib.suppress(OSError):  # nobody reads it, and a full pipe would block the command
+            with contextlib.suppress(OSError):  # nobody reads it, but a full pipe would block the command
                 os.write(1, said)
         return child.wait()
 

@@ -1,17 +1,17 @@
-"""What creates, claims and ends a task. docs/explanation/lock.md explains the guards.
+"""Creating, claiming and ending tasks. docs/explanation/lock.md explains the guards.
 
 | transition | from → to | guarded by |
 | --- | --- | --- |
-| create | nothing → pending, or another given state | there is no row |
-| merge | runnable → itself; running → itself, to run again; succeeded → pending | the row as read, nobody asked since |
-| create claimed | nothing → in_progress | there is no row |
+| create | nothing → pending, or a given state | the row does not exist |
+| merge | runnable → itself, running → itself to run again, succeeded → pending | the row as read, no request since |
+| create claimed | nothing → in_progress | the row does not exist |
 | claim | pending, failed (due), in_progress (expired) → in_progress | status, due or expired, attempt, later token |
-| claim from | exactly one further state → in_progress | status, due_time, a later token |
+| claim from | one other state → in_progress | status, due_time, a later token |
 | spend | runnable or abandoned without an attempt left → ignored | the row as read |
-| succeed | in_progress → pending of the next step, or the end | the row has this run's token, and is in_progress |
+| succeed | in_progress → pending at the next step, or the end | this run's token, in_progress |
 | fail | in_progress → failed, or ignored | the same |
 | release | in_progress → pending | the same |
-| commit | in_progress → succeeded, or unchanged, together with the user's writes | the same, and a later save |
+| commit | in_progress → succeeded, or unchanged, with the user's writes | the same, and a later save |
 | extend, save | in_progress → in_progress | the same, and only forward |
 | reopen | failed, ignored, cancelled → pending | status, a later token |
 | hurry | pending → itself, urgent | status, a later token, its life |
@@ -19,9 +19,9 @@
 | ignore running | in_progress → ignored | the claim as read |
 | cancel | anything but an end → cancelled, or pending at a branch step | the row as read, a later token |
 | cancel running | in_progress → the same | the claim as read |
-| unlock | in_progress → pending; the attempt counts | the claim as read |
-| enter | nothing, ignored or cancelled → pending, in the queue of a group | the group's row as read |
-| hand on | the next task of the group is due, with the end of the one before | the same, and its place in the queue |
+| unlock | in_progress → pending, and the attempt counts | the claim as read |
+| enter | nothing, ignored or cancelled → pending in a group's queue | the group's row as read |
+| hand on | the group's next task becomes due as the previous one ends | the same, and its place in the queue |
 | delete | anything that no worker holds → nothing | the row as read, its create_time |
 """
 
@@ -31,7 +31,7 @@ from pynamodb_tracker.transitions.deletions import SeenDeletes, delete
 from pynamodb_tracker.transitions.failure import fail, release
 from pynamodb_tracker.transitions.progress import check_in, commit, extend, find_outcome, save, settle_unknown_writes
 from pynamodb_tracker.transitions.success import commit_success, succeed
-from pynamodb_tracker.writes.creations import NewTask, claimed_task, create
+from pynamodb_tracker.writes.creations import NewTask, build_claimed_task, create
 from pynamodb_tracker.writes.lock import Claim, Journal, PendingSuccess
 from pynamodb_tracker.writes.refusals import note_unrecorded, too_slow
 from pynamodb_tracker.writes.statements import StepStatements, get
@@ -43,9 +43,9 @@ __all__ = [
     "PendingSuccess",
     "SeenDeletes",
     "StepStatements",
+    "build_claimed_task",
     "check_in",
     "claim",
-    "claimed_task",
     "commit",
     "commit_success",
     "create",

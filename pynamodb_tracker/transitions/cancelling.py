@@ -1,11 +1,10 @@
-"""Cancelling a task at any step, with the tasks that it waits for, and reopening it."""
+"""Cancelling a task at any step, together with the tasks that it waits for."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from pynamodb.constants import MAP
@@ -21,93 +20,93 @@ from pynamodb_tracker.exceptions import (
     TaskNotStartableError,
     TrackerError,
 )
-from pynamodb_tracker.features.cancelling import cancel as cancelling
-from pynamodb_tracker.features.children.child_list import children_of
+from pynamodb_tracker.features.children.child_list import read_children
 from pynamodb_tracker.features.groups.queue import Groups
-from pynamodb_tracker.features.groups.reentry import ReopenedMember
 from pynamodb_tracker.model.cancelled import CancelRecord
 from pynamodb_tracker.model.failure import Failure, add_note
 from pynamodb_tracker.model.references import parse
 from pynamodb_tracker.model.row import Membership, TaskRow, membership_of
 from pynamodb_tracker.model.worker_name import this_worker
-from pynamodb_tracker.status import Codes, end_of
-from pynamodb_tracker.transitions.commands import Command, checked, entry_of, has_entry
+from pynamodb_tracker.status import CANCELLED, Codes, end_of
+from pynamodb_tracker.transitions.commands import Command, build_entry, check_found, has_entry
+from pynamodb_tracker.transitions.reopening import ReopenedMember
+from pynamodb_tracker.writes import conditions as when
+from pynamodb_tracker.writes.conditions import seen_values
 from pynamodb_tracker.writes.participants import Action, Participant, Reason, send_though_busy
-from pynamodb_tracker.writes.refusals import check_life, holder, is_abandoned, kept_changing
-from pynamodb_tracker.writes.statements import StepStatements, get
+from pynamodb_tracker.writes.refusals import build_error, check_life, describe_holder, is_abandoned, kept_changing_error
+from pynamodb_tracker.writes.statements import StepStatements, get, is_urgent
+from pynamodb_tracker.writes.transition import ZERO, Transition
 
 T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
 
-Child = tuple[str, str]  # the use case and the id of a task
+Child = tuple[str, str]  # use case and task id
 
 MOST_ACTIONS = 100
-"""Of one transaction. A task is one of them, with its place in a group two, and with its turn four."""
-
+"""Per transaction. A task needs one, two with its place in a group, or four with its turn."""
 _TRIES = 8
 
 
 class Cancel(NamedTuple):
-    """What a call of `cancel` asks for."""
+    """The arguments of `cancel`."""
 
     reason: str
     by: str | None
     children: bool
     go_to: Codes | None
-    """The branch step to which the task itself moves, by default the one that its use case declares."""
+    """The branch step to which the task itself moves, by default the use case's."""
     even_running: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Cancellation(Generic[T_co]):
-    """What a `cancel` did."""
+    """The effect of `cancel`."""
 
     task: T_co
     """The task afterwards."""
     effect: Literal["cancelled", "moved", "already_cancelled"]
-    """`moved` if a branch step leads the task to its end. A task that was cancelled before keeps its first reason."""
+    """`moved` if the task goes to a branch step first. A task that was already cancelled keeps its first reason."""
     running: bool
-    """Whether a worker held the task, so that its block may still run."""
+    """Whether a worker held the task, so its block may still be running."""
     blocked_parent: Child | None
-    """The use case and the id of the task that waits for this one to succeed, or None."""
+    """The use case and id of a task that waits for this one to succeed, or None."""
     children: Sequence[Child] = ()
-    """The use case and the id of each task that was cancelled with it."""
+    """The use case and id of each task that was cancelled with it."""
 
 
 class _Plan:
-    """The cancelling of one task, as it was read."""
+    """The plan for cancelling one task. Building it raises the reason why that is impossible."""
 
     def __init__(self, row: TaskRow, asked: Cancel, *, is_root: bool) -> None:
-        """Raise the reason why the task cannot be cancelled."""
         self.row, self.key, now = row, (row.use_case_id, row.task_id), clock.now()
         here = _step_of(row)
         codes, self.to = here.codes, _go_to(row, asked.go_to if is_root else None)
         self.running = row.status == codes.in_progress and not is_abandoned(row, codes, now)
         if self.running and not asked.even_running:
-            raise _is_running(row)
+            raise _running_error(row)
         self.membership = membership_of(row)
         self.member: ReopenedMember | None = None
-        """A task whose turn has passed, and that enters its group again for the branch step."""
+        """Set if the task enters its group again for the branch step."""
         if self.to is not None and self.membership is Membership.ENDED:
             self.member = ReopenedMember(row, self.to.pending, now)
-        self.entry = entry_of("cancelled", row, codes.step, now, reason=asked.reason, by=asked.by)
+        self.entry = build_entry("cancelled", row, codes.step, now, reason=asked.reason, by=asked.by)
         record = CancelRecord(codes.pending, now, self.entry.worker, self.entry.message)
-        transition = cancelling(row, codes, self.to, record)
+        transition = build_cancel(row, codes, self.to, record)
         # A child that is cancelled with its parent blocks nobody.
         expires = True if not is_root and row.repeat is None else None
         self.command: Command[Any] = Command(here, transition, row, self.entry, expires=expires)
 
     @property
     def leaves(self) -> bool:
-        """Whether the task leaves its group, or its place in it."""
+        """Whether the task gives up its turn or place in its group."""
         return self.to is None and self.membership not in {Membership.NONE, Membership.ENDED}
 
     @property
     def count(self) -> int:
-        """How many actions of a transaction cancel this task, at most."""
+        """The maximum number of actions."""
         return 4 if self.leaves or self.member else 1
 
     def action(self) -> Action:
-        """Return the write as an action, after the group of a task that enters it was read."""
+        """Return the write as an action."""
         if (member := self.member) is not None:
             due, turn, waits = member.turn_due_time, None, None
             if not member.has_turn:
@@ -117,32 +116,29 @@ class _Plan:
 
 
 class _Rest(Participant):
-    """Takes part in cancelling a task: its descendants are cancelled in the same transaction."""
+    """Cancels a task's descendants in the same transaction."""
 
     def __init__(self, plans: Sequence[_Plan]) -> None:
         self._plans = plans
 
     def actions(self) -> Sequence[Action]:
-        """Return the write of each descendant."""
         return [plan.action() for plan in self._plans]
 
-    def refused(self, reasons: Sequence[Reason]) -> None:  # noqa: ARG002 - one of them is enough
-        """Read all tasks again, because one has changed."""
-        raise Refused(repeated=False)
+    def handle_refusal(self, reasons: Sequence[Reason]) -> None:  # noqa: ARG002 - one of them is enough
+        raise Refused(repeated=False)  # all tasks are read again
 
 
 def cancel(model: type[Any], task_id: str, asked: Cancel) -> Cancellation[Any]:
-    """Cancel a task, and its descendants if asked: all together if that fits into a transaction, or the deepest first.
+    """Cancel a task, and its descendants if asked: in one transaction, or the deepest first if they do not fit.
 
-    If a task has changed since it was read, all are read again. Raises what keeps the first task from being cancelled,
-    with a note that says which ones are cancelled.
+    An error has a note that names the cancelled tasks.
     """
-    model.tracker.use_case  # noqa: B018 - a TypeError on the table class, which has no steps
+    model.tracker.use_case  # noqa: B018 - a TypeError on the table class, which lacks steps
     first, meant, was_running = _statements(model)[0], None, False
     rest, done, sent = list[_Plan](), list[Child](), list[Failure]()
     try:
         for _ in range(2 * len(model.tracker.steps) + _TRIES):
-            row = checked(first, get(model, task_id), task_id, "cancel")
+            row = check_found(first, get(model, task_id), task_id, "cancel")
             check_life(row, meant, "cancel")
             meant = row
             is_own = any(has_entry(row, entry) for entry in sent)  # a repeated request met its own success
@@ -153,7 +149,7 @@ def cancel(model: type[Any], task_id: str, asked: Cancel) -> Cancellation[Any]:
             rest = [_Plan(child, asked, is_root=False) for child in _descendants(row)] if asked.children else []
             sent.append(plan.entry)
             was_running = plan.running
-            if _fit([plan, *rest]):
+            if _can_share_transaction([plan, *rest]):
                 found = _cancel_together(plan, rest, done)
             else:
                 found = _cancel_deepest_first(plan, rest, done)
@@ -162,22 +158,28 @@ def cancel(model: type[Any], task_id: str, asked: Cancel) -> Cancellation[Any]:
     except (PynamoDBException, TrackerError) as error:
         if done:
             names = ", ".join(f"{use_case} {name!r}" for use_case, name in done)
-            add_note(error, f"pynamodb_tracker: {len(done)} are cancelled, and the call can be repeated: {names}")
+            add_note(error, f"pynamodb_tracker: {len(done)} tasks are cancelled, and you can repeat the call: {names}")
         raise
-    raise kept_changing(first, task_id, "cancel", _TRIES)
+    raise kept_changing_error(model, task_id, "cancel", _TRIES)
 
 
 def record_of_new(model: type[TaskRow]) -> Item:
-    """Return the stored record of a task that is created as cancelled."""
+    """Return the stored record for a task that is created as cancelled."""
     record = CancelRecord(model.tracker.steps[0].pending, clock.now(), this_worker(), "")
     return {"cancelled": {MAP: record.stored()}}
 
 
 def _cancel_together(plan: _Plan, rest: Sequence[_Plan], done: list[Child]) -> Any:
-    """Cancel a task and its descendants in one transaction. Return the task, or None if one of them has changed."""
+    """Cancel tasks in one transaction. Return the first one, or None if a task has changed."""
     if not rest and plan.member is None:
         return plan.command.send()
-    participants = [_groups_of([plan, *rest]), _Rest(rest)]
+    groups = Groups()
+    for each in [plan, *rest]:
+        if each.leaves:
+            groups.leave(each.row)
+        if each.member:
+            groups.change_of(type(each.row), each.row.group).entrants.append(each.member)
+    participants = [groups, _Rest(rest)]
     try:
         unapplied = send_though_busy(plan.row.tracker.connection(), plan.action, participants)
     except Refused:
@@ -187,25 +189,15 @@ def _cancel_together(plan: _Plan, rest: Sequence[_Plan], done: list[Child]) -> A
             return None
         if not (rest and is_invalid(unapplied.error)):
             raise unapplied.error
-        return _cancel_deepest_first(plan, rest, done)  # one of the rows has no room for the reason
+        return _cancel_deepest_first(plan, rest, done)  # a row is too full for the reason
     for each in rest:
-        each.command.applied(each.command.loaded_after())
+        each.command.finish(each.command.load_after())
         done.append(each.key)
-    return plan.command.applied(plan.command.loaded_after())
-
-
-def _groups_of(plans: Sequence[_Plan]) -> Groups:
-    groups = Groups()
-    for plan in plans:
-        if plan.leaves:
-            groups.leave(plan.row)
-        if plan.member:
-            groups.of(type(plan.row), plan.row.group).entrants.append(plan.member)
-    return groups
+    return plan.command.finish(plan.command.load_after())
 
 
 def _cancel_deepest_first(plan: _Plan, rest: Sequence[_Plan], done: list[Child]) -> Any:
-    """Cancel the descendants one by one, and the task last. Return it, or None if one of them has changed."""
+    """Cancel tasks one by one, the first one last. Return it, or None if a task has changed."""
     for each in reversed(rest):
         if _cancel_together(each, (), done) is None:
             return None
@@ -213,27 +205,23 @@ def _cancel_deepest_first(plan: _Plan, rest: Sequence[_Plan], done: list[Child])
     return _cancel_together(plan, (), done)
 
 
-def _fit(plans: Sequence[_Plan]) -> bool:
-    """Return whether one transaction can cancel these tasks. It writes each row once, also that of a group."""
+def _can_share_transaction(plans: Sequence[_Plan]) -> bool:
+    """Return whether one transaction, which writes each group's row only once, can cancel these tasks."""
     groups = [(plan.row.use_case_id, plan.row.group) for plan in plans if plan.row.group is not None]
     return sum(plan.count for plan in plans) <= MOST_ACTIONS and len({*groups}) == len(groups)
 
 
 def _descendants(row: TaskRow) -> Iterator[TaskRow]:
-    """Yield the tasks that a task waits for, and those that they wait for, each after the one that waits for it.
-
-    Tasks that are cancelled already are left out. Raises TrackerError for children that no list names, and for those of
-    use cases that this program does not declare.
-    """
+    """Yield a task's children and their children, level by level. Raise TrackerError if one is missing."""
     level, seen = [row], {(row.task_id, row.use_case_id)}  # in a damaged table, references may form a circle
     while level:
-        found = children_of(level)
+        found = read_children(level)
         level = []
         for (task_id, use_case), (children, unlisted) in found.items():
             if unlisted:
                 raise TaskNotReadyError(
                     f"cannot cancel {use_case} {task_id!r} with its children: it waits for {unlisted} that no list "
-                    "names; cancel each of them by its id before",
+                    "names. Cancel them by id first",
                     task_id=task_id,
                 )
             level += [child for child in children if child.cancelled is None]
@@ -250,7 +238,7 @@ def _descendants(row: TaskRow) -> Iterator[TaskRow]:
 def _cancellation(row: Any, done: Sequence[Child], *, running: bool, is_own: bool) -> Cancellation[Any]:
     found = None
     if row.parent:
-        with suppress(ValueError):  # a damaged reference names nobody; `doctor --rows` finds it
+        with suppress(ValueError):  # a damaged reference, which `doctor --rows` reports
             found = parse(row.parent)
     effect: Literal["cancelled", "moved", "already_cancelled"] = "cancelled" if is_own else "already_cancelled"
     if is_own and row.cancelled is not None and end_of(row.status) is None:
@@ -263,50 +251,50 @@ def _statements(model: type[Any]) -> list[StepStatements[Any]]:
 
 
 def _step_of(row: TaskRow) -> StepStatements[Any]:
-    """Return the step at which a task is, or raise the reason why there is none."""
     for statements in _statements(type(row)):
         if row.status in statements.codes.own:
             return statements
-    kind, why = TaskNotStartableError, "no step has that"
+    kind: type[TaskNotStartableError]
+    kind, why = TaskNotStartableError, "this program declares no such step"
     if end_of(row.status):
         kind, why = TaskAlreadySucceededError, "it has ended"
-    what = f"cannot cancel {type(row).__name__} {row.task_id!r}: it is {row.tracker.name_of(row.status)}, and {why}"
-    raise kind(what, task_id=row.task_id, task=row)
+    raise build_error(row, kind, "cancel", f"it is {row.tracker.name_of(row.status)}, and {why}")
 
 
 def _go_to(row: TaskRow, given: Codes | None) -> Codes | None:
-    """Return the branch step to which a task moves, by default the one that its use case declares for that."""
     declared = (step for step in type(row)._bound_steps.values() if step._definition.declared.on_cancel)
     return given or next((step._definition.codes for step in declared), None)
 
 
-def _is_running(row: TaskRow) -> TaskLockedError:
-    then = "" if row.group is None else f", and the next task of group {row.group!r} then starts"
-    return TaskLockedError(
-        f"cannot cancel {type(row).__name__} {row.task_id!r}: it is {row.tracker.name_of(row.status)}, attempt "
-        f"{row.attempt}, {holder(row)}; even_running=True takes it away, although its block may still run{then}",
-        task_id=row.task_id,
-        task=row,
-    )
+def _running_error(row: TaskRow) -> TaskLockedError:
+    then = "" if row.group is None else f", and the next task of group {row.group!r} starts"
+    held = f"it is {row.tracker.name_of(row.status)}, attempt {row.attempt}, {describe_holder(row)}"
+    advice = f"even_running=True takes it away from its worker, although its block may still run{then}"
+    return build_error(row, TaskLockedError, "cancel", f"{held}. {advice}")
 
 
-def reopen(model: type[Any], task_id: str, by: str | None, due_time: datetime | None, **options: bool) -> Any:
-    """Reopen a task at the step at which it was cancelled, has failed or is ignored."""
-    from pynamodb_tracker.transitions.reopening import reopen  # noqa: PLC0415 - few calls of this module need it
-
-    model.tracker.use_case  # noqa: B018 - as above
-    first = _statements(model)[0]
-    row = checked(first, get(model, task_id), task_id, "reopen")
-    cancelled = row.cancelled is not None and end_of(row.status) == "cancelled"
-    at = row.cancelled.step if cancelled else row.status
-    for statements in _statements(model):
-        if at in statements.codes.own:
-            return reopen(
-                statements, task_id, by, due_time, found=row if cancelled else None, cancelled=cancelled, **options
-            )
-    why = "it has ended" if end_of(at) else f"this program declares no step {at}"
-    raise TaskNotStartableError(
-        f"cannot reopen {model.__name__} {task_id!r}: it is {row.tracker.name_of(row.status)}, and {why}",
-        task_id=task_id,
-        task=row,
-    )
+def build_cancel(row: TaskRow, codes: Codes, to: Codes | None, record: CancelRecord) -> Transition:
+    """Cancel a task, or move it `to` a branch step that leads there, with its turn or place in its group."""
+    held = row.status == codes.in_progress and not is_abandoned(row, codes, record.time)
+    code, membership = CANCELLED if to is None else to.pending, membership_of(row)
+    cancel = Transition("cancel running" if held else "cancel", code)
+    if held:
+        cancel.add(when.held_as_seen(codes), seen={"seen_lock": row.lock})
+    else:
+        cancel.add(when.as_read(), when.later_token(), when.membership_seen(membership), seen=seen_values(row))
+        if row.status == codes.in_progress:
+            cancel.add(when.lock_expired())
+        if to is not None and row.tracker.lane_codes:
+            cancel.add(when.urgent_seen(is_there=is_urgent(row)))
+    until = codes.pending if to is None else min(codes.pending, to.pending)
+    skipped = [number for number in row.skipped_steps or () if number < until]
+    skipped += [each.pending for each in row.tracker.steps if codes.pending <= each.pending < code]
+    cancel.add(cancelled=record, skipped_steps=skipped or None, blockers=None, awaited_signals=None, wait_until=None)
+    if to is None:
+        cancel.add(turn_due_time=None)
+        return cancel
+    cancel.add(attempt=ZERO, release_count=None, postpone_count=None, first_failure=None)
+    if membership in {Membership.QUEUE, Membership.QUEUE_AND_OTHERS}:
+        cancel.due = clock.NEVER
+        cancel.add(blockers=1)
+    return cancel

@@ -1,4 +1,4 @@
-"""Claiming a task: one conditional UpdateItem. Only if it is refused, a GetItem finds out why."""
+"""Claiming a task: one conditional UpdateItem. If it is refused, a GetItem finds out why."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Collection
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, TypeVar
+from typing import Generic, TypeVar
 
 from pynamodb.exceptions import PynamoDBConnectionError, PynamoDBException, TransactWriteError
 
@@ -15,7 +15,13 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item, Refused
 from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_unheard
 from pynamodb_tracker.dynamodb.retries import ending_by, persist
-from pynamodb_tracker.exceptions import TaskError, TaskFormatError, TaskNotStartableError, TrackerError
+from pynamodb_tracker.exceptions import (
+    TaskError,
+    TaskFormatError,
+    TaskNotReadyError,
+    TaskNotStartableError,
+    TrackerError,
+)
 from pynamodb_tracker.features.overflow import expire_again, keep
 from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.model.failure import add_note
@@ -27,9 +33,9 @@ from pynamodb_tracker.transitions.failure import fail, release
 from pynamodb_tracker.writes import conditions as when
 from pynamodb_tracker.writes import refusals, register
 from pynamodb_tracker.writes.conditions import seen_values
-from pynamodb_tracker.writes.creations import NewTask, as_pending, put
+from pynamodb_tracker.writes.creations import NewTask, build_pending_task, put
 from pynamodb_tracker.writes.lock import Claim, Journal, new_token
-from pynamodb_tracker.writes.statements import StepStatements, get, is_parked, loaded, raise_if_damaged
+from pynamodb_tracker.writes.statements import StepStatements, get, is_parked, load_checked, raise_if_damaged
 from pynamodb_tracker.writes.transition import Transition
 
 T = TypeVar("T", bound=TaskRow)
@@ -38,51 +44,7 @@ log = logging.getLogger("pynamodb_tracker")
 
 _TRIES = 4
 _GIVE_BACK_WITHIN = timedelta(seconds=5)
-"""How long to try to read the row after a claim without a response. The caller has already waited for long."""
-
-
-class _Tries:
-    """The claims of one call."""
-
-    # No dataclass: building one takes time at a cold start.
-    __slots__ = ("creates", "in_doubt", "kept", "new", "on_time", "parked", "payload", "tokens")
-
-    def __init__(self, payload: str | None, new: NewTask[Any] | None, *, creates: bool, on_time: bool) -> None:
-        self.tokens = [new_token() if new is None else new.row.lock]
-        self.new = new
-        """The task that the first claim creates, or None for an existing task."""
-        self.creates = creates
-        """Whether the caller creates a missing task, so that a refusal has to show that it is missing."""
-        self.payload = payload
-        """The fingerprint of the payload, or None if it is not compared."""
-        self.on_time = on_time
-        self.parked = False
-        """Whether the row still waits for something. It is read before a claim from another state."""
-        self.in_doubt = False
-        """Whether any claim so far may have locked the task."""
-        self.kept = False
-        """Whether the time to live of a finished task's chunks was removed."""
-
-    def not_found(self, statements: StepStatements[Any], task_id: str, operation: str) -> TaskNotStartableError:
-        """Return the error for a missing task.
-
-        If it existed a moment ago, the caller must not create it: a late copy of a claim might take the new task.
-        """
-        if self.creates and self.new is None and len(self.tokens) > 1:
-            return refusals.kept_changing(statements, task_id, operation, len(self.tokens) - 1)
-        return refusals.not_found(statements, task_id, operation)
-
-    def may_hold(self, error: BaseException) -> bool:
-        """Return whether the task may stay locked without a worker when this error is raised.
-
-        An exception that is neither the library's nor PynamoDB's came from elsewhere, such as a signal handler, while
-        a claim was on its way.
-        """
-        if isinstance(error, TransactWriteError):  # an earlier try of it may have got no response
-            return not is_invalid(error)
-        if isinstance(error, PynamoDBConnectionError):
-            return self.in_doubt or is_unheard(error)
-        return not isinstance(error, PynamoDBException | TrackerError)
+"""How long to try to release the task after a claim without a response."""
 
 
 def claim(
@@ -97,150 +59,245 @@ def claim(
     new: NewTask[T] | None = None,
     on_time: bool = False,
 ) -> Journal[T]:
-    """Claim the task, or raise an error with the reason.
-
-    The lock may have expired when the response arrives. If one of the tracker's attributes in the row is damaged, the
-    attempt has failed when this raises, or was released if other programs may be able to read it.
+    """Claim the task, or raise an error with the reason. The lock may have expired when the response arrives.
 
     Args:
-        statements: Those of the step.
+        statements: The step's writes.
         task_id: The task.
-        lock_for: How long the lock is held.
-        detailed: Whether a refusal is explained, at the cost of reading the row.
-        also_from: Codes of more states from which the step may start.
-        payload: A fingerprint. The claim is refused if the step was first started with another one.
-        creates: Whether the caller creates a missing task. The refusal then tells that it is missing, without another
-            request, and the caller calls this again with the `new` task.
-        new: A task to create claimed, or to claim if it exists by then.
-        on_time: Leave out the clock margin: the caller has looked for due tasks by its own clock.
+        lock_for: How long to hold the lock.
+        detailed: Whether to read the row to explain a refusal.
+        also_from: Codes of other states from which the step may start.
+        payload: A fingerprint to compare with the first start's.
+        creates: Whether a refusal has to show that the task is missing, because the caller then creates it.
+        new: A task to create claimed, or to claim if it exists.
+        on_time: Leave out the clock margin.
     """
-    tries = _Tries(payload, new, creates=creates, on_time=on_time)
+    call = _Call(statements, task_id, lock_for, payload, new, creates=creates, on_time=on_time)
     try:
-        claim = _claim(statements, task_id, tries, lock_for, detailed=detailed, also_from=also_from)
+        claim = call.claim(detailed=detailed, also_from=also_from)
         try:
             check_tracker_attributes(claim.task)
         except TaskError as damaged:
             claim = Claim(statements, readable(claim.task), claim.token, claim.before)
             _note_takeover(claim)
-            end = partial(release, begun=False)
-            if not isinstance(damaged, TaskFormatError):  # which other programs may be able to read
+            end = partial(release, begun=False)  # another program may be able to read a later format
+            if not isinstance(damaged, TaskFormatError):
                 end = partial(fail, error=damaged, delay=timedelta(0), final=False)
             persist(claim, partial(end, Journal(claim)))
             raise
         if (write := register.after_claim(claim)) is not None:
-            claim = _claim_after(claim, write)
+            claim = _send_first_write(claim, write)
         _note_takeover(claim)
         return Journal(claim)
     except BaseException as error:
-        if tries.may_hold(error):
-            _give_back(statements, task_id, tries, lock_for, error)
-        if tries.kept:
+        if call.may_hold(error):
+            call.give_back(error)
+        if call.kept:
             expire_again(statements.model, task_id)
         raise
 
 
-def _claim(
-    statements: StepStatements[T],
-    task_id: str,
-    tries: _Tries,
-    lock_for: timedelta,
-    *,
-    detailed: bool,
-    also_from: Collection[int],
-) -> Claim[T]:
-    operation = f"start {statements.codes.step} of"
-    new, code = tries.new, None
-    for _ in range(_TRIES):
+class _Call(Generic[T]):
+    """The claims of one call."""
+
+    __slots__ = (
+        *("statements", "task_id", "lock_for", "payload", "new", "creates", "on_time", "operation", "tokens"),
+        *("parked", "in_doubt", "kept"),
+    )
+
+    def __init__(
+        self,
+        statements: StepStatements[T],
+        task_id: str,
+        lock_for: timedelta,
+        payload: str | None,
+        new: NewTask[T] | None,
+        *,
+        creates: bool,
+        on_time: bool,
+    ) -> None:
+        self.statements, self.task_id, self.lock_for, self.payload = statements, task_id, lock_for, payload
+        self.new, self.creates, self.on_time = new, creates, on_time
+        self.operation = f"start {statements.codes.step} of"
+        self.tokens = [new_token() if new is None else new.row.lock]
+        self.parked = False
+        """Whether the row still waits for something."""
+        self.in_doubt = False
+        """Whether any claim so far may have locked the task."""
+        self.kept = False
+        """Whether the time to live of a finished task's chunks was removed."""
+
+    def claim(self, *, detailed: bool, also_from: Collection[int]) -> Claim[T]:
+        """Send claims until one is applied, or raise the reason why it is refused."""
+        statements, new, code = self.statements, self.new, None
+        for _ in range(_TRIES):
+            try:
+                claim = self._send(new or code, shows_row=self.creates or not detailed)
+            except Refused as refused:
+                if not (detailed or refused.repeated or also_from or self._is_worth_reading(refused.item)):
+                    raise self._unexplained_refusal() from None
+                item = refused.item
+            except PynamoDBConnectionError as error:
+                raise_if_damaged(statements.model, self.task_id, error)
+                raise
+            else:
+                self.in_doubt = True
+                return claim
+            self.in_doubt = True
+            row = self._find_row(item, is_shown=self.creates and new is None)
+            if refusals.is_held_by(row, statements.codes, self.tokens):  # a repeated request met its own success
+                return Claim(statements, row, row.lock)
+            self.in_doubt = False
+            refusals.check_format(row, self.operation)
+            if self.payload is not None and refusals.is_other_payload(statements, row, self.payload):
+                raise refusals.payload_mismatch(row, self.operation)
+            self.tokens.append(new_token(above=row.lock))
+            new, code = None, self._code_to_claim_from(row, also_from)
+            self.parked = is_parked(row)
+            if row.status in also_from and row.expire_time is not None:
+                self.kept = True
+                keep(statements.model, row, self.tokens[-1], self.operation)
+        raise refusals.kept_changing_error(statements.model, self.task_id, self.operation, _TRIES)
+
+    def _send(self, claimed: NewTask[T] | int | None, *, shows_row: bool) -> Claim[T]:
+        """Put a new task, or claim an existing one from a code or from the step's own states."""
+        if isinstance(claimed, NewTask):
+            put(claimed, until=claimed.row.lock_expire_time)
+            return Claim(self.statements, claimed.row, claimed.row.lock)
+        now, token, statements = clock.now(), self.tokens[-1], self.statements
+        options = {"on_time": self.on_time, "parked": self.parked}
+        claim = statements.claim(
+            token, this_worker(), now, self.lock_for, code=claimed, payload=self.payload, **options
+        )
+        response = statements.send(claim, self.task_id, until=now + self.lock_for, shows_row=shows_row)
+        before: Item = response["Attributes"]
+        return Claim(statements, load(statements.model, claim.stored_after(before)), token, before)
+
+    def _unexplained_refusal(self) -> TaskNotStartableError:
+        name, advice = (
+            f"{self.statements.model.__name__} {self.task_id!r}",
+            "Start it with detailed_error=True to see why",
+        )
+        return TaskNotStartableError(f"cannot {self.operation} {name}: refused. {advice}", task_id=self.task_id)
+
+    def _find_row(self, item: Item | None, *, is_shown: bool) -> T:
+        """Return the row that refused a claim, unless the refusal shows that there is none."""
+        model = self.statements.model
+        if item is not None:
+            return load_checked(model, item)
+        row = None if is_shown else get(model, self.task_id)
+        if row is None:
+            # A late claim could take the task that the caller would create.
+            if self.creates and self.new is None and len(self.tokens) > 1:
+                raise refusals.kept_changing_error(model, self.task_id, self.operation, len(self.tokens) - 1)
+            raise refusals.not_found_error(self.statements, self.task_id, self.operation)
+        return row
+
+    def _is_worth_reading(self, item: Item | None) -> bool:
+        """Return whether a copy of this claim, or a slow clock, may have caused a refusal."""
+        if item is None:
+            return False
+        statements, row = self.statements, load_checked(self.statements.model, item)
+        can_start = refusals.is_startable(row, statements.codes, clock.now(), on_time=self.on_time)
+        is_behind = row.attempt < statements.max_attempts and can_start and (row.lock or "") > self.tokens[-1]
+        return refusals.is_held_by(row, statements.codes, self.tokens) or is_behind
+
+    def _code_to_claim_from(self, row: T, also_from: Collection[int]) -> int | None:
+        """Return the code to claim from after a refusal, or None for the step's own. Raise if there is none."""
+        statements, operation, now = self.statements, self.operation, clock.now()
+        if refusals.is_startable(row, statements.codes, now, on_time=self.on_time):
+            if row.attempt >= statements.max_attempts and (spent := spend(statements, row, now)):
+                error = refusals.refusal(statements, spent, operation)
+                error.skipped_occurrence = spent.status != statements.codes.ignored
+                raise error
+            return None  # the token was lower than the row's, or the row has changed since
+        if row.status in also_from:
+            if row.cancelled is not None and row.status not in statements.codes.own:
+                raise refusals.cancelled_error(row, operation)
+            if row.group is not None and row.tracker.ends_at(row.status):
+                why = f"it is in group {row.group!r}, and its turn has passed"
+                advice = "Reopen lets an ignored task enter at the end"
+                raise refusals.build_error(row, TaskNotReadyError, operation, f"{why}. {advice}")
+            if refusals.is_due(row, now, on_time=self.on_time):
+                return row.status
+            raise refusals.not_due_error(row, operation)
+        raise refusals.refusal(statements, row, operation)
+
+    def may_hold(self, error: BaseException) -> bool:
+        """Return whether this error may leave the task locked without a worker."""
+        if isinstance(error, TransactWriteError):  # an earlier try of it may have got no response
+            return not is_invalid(error)
+        if isinstance(error, PynamoDBConnectionError):
+            return self.in_doubt or is_unheard(error)
+        # Any other exception has interrupted a claim.
+        return not isinstance(error, PynamoDBException | TrackerError)
+
+    def give_back(self, error: BaseException) -> None:
+        """Release a task that a claim without a response may have locked, and note the outcome on the error."""
+        now = clock.now()
+        doubt = f"it may still be locked by this call until {now + self.lock_for}. After that, start takes it over"
         try:
-            claim = _send(statements, task_id, tries, lock_for, new or code, shows_row=tries.creates or not detailed)
-        except Refused as refused:
-            if not (detailed or refused.repeated or also_from or _is_worth_reading(statements, refused.item, tries)):
-                raise refusals.not_startable(statements, task_id, operation) from None
-            item = refused.item
-        except PynamoDBConnectionError as error:
-            raise_if_damaged(statements.model, task_id, error)
+            outcome = self._undo(until=now + _GIVE_BACK_WITHIN)
+        except (PynamoDBException, TrackerError) as failed:
+            self._note(error, f"could not be released ({failed}): {doubt}", is_locked=True)
+        except BaseException as interrupt:
+            self._note(
+                interrupt, f"could not be released because of {type(interrupt).__name__}: {doubt}", is_locked=True
+            )
             raise
         else:
-            tries.in_doubt = True
-            return claim
-        tries.in_doubt = True
-        row = _row_met(statements, task_id, item, is_shown=tries.creates and new is None)
-        if row is None:
-            raise tries.not_found(statements, task_id, operation)
-        if refusals.is_held_by(row, statements.codes, tries.tokens):  # a repeated request met its own success
-            return Claim(statements, row, row.lock)
-        tries.in_doubt = False
-        refusals.check_format(row, operation)
-        if tries.payload is not None and refusals.is_other_payload(statements, row, tries.payload):
-            raise refusals.payload_mismatch(row, operation)
-        tries.tokens.append(new_token(above=row.lock))
-        new, code = None, _next(statements, row, operation, also_from, on_time=tries.on_time)
-        tries.parked = is_parked(row)
-        if row.status in also_from and row.expire_time is not None:
-            tries.kept = True
-            keep(statements.model, row, tries.tokens[-1], operation)
-    raise refusals.kept_changing(statements, task_id, operation, _TRIES)
+            self._note(error, outcome or f"could not be released: {doubt}", is_locked=outcome is None)
 
+    def _note(self, error: BaseException, outcome: str, *, is_locked: bool) -> None:
+        """Note the outcome on the error, and log it if the task may stay locked."""
+        task, codes = f"{self.statements.model.__name__} {self.task_id!r}", self.statements.codes
+        add_note(error, f"pynamodb_tracker: {task} {outcome}")
+        if is_locked:
+            log.error("%s %s", task, outcome, extra=log_fields(codes.use_case_id, codes.step, self.task_id))
 
-def _row_met(statements: StepStatements[T], task_id: str, item: Item | None, *, is_shown: bool) -> T | None:
-    """Return the row that refused a write. Without an item, there is none if the refusal would have shown it."""
-    if item is not None:
-        return loaded(statements.model, item)
-    return None if is_shown else get(statements.model, task_id)
+    def _undo(self, *, until: datetime) -> str | None:
+        """Release the task if a claim locked it, and block late copies. Return None if that is uncertain.
 
-
-def _is_worth_reading(statements: StepStatements[T], item: Item | None, tries: _Tries) -> bool:
-    """Return whether a copy of this claim, or a clock that is behind, may be the reason of a refusal.
-
-    Raises a TaskError if the row is damaged.
-    """
-    if item is None:
-        return False
-    row = loaded(statements.model, item)
-    can_start = refusals.is_startable(row, statements.codes, clock.now(), on_time=tries.on_time)
-    is_behind = row.attempt < statements.max_attempts and can_start and (row.lock or "") > tries.tokens[-1]
-    return refusals.is_held_by(row, statements.codes, tries.tokens) or is_behind
-
-
-def _send(
-    statements: StepStatements[T],
-    task_id: str,
-    tries: _Tries,
-    lock_for: timedelta,
-    claimed: NewTask[T] | int | None,
-    *,
-    shows_row: bool,
-) -> Claim[T]:
-    """Put a new task, or claim an existing one: from the state of that code, or from the step's states."""
-    if isinstance(claimed, NewTask):
-        put(claimed, until=claimed.row.lock_expire_time)
-        return Claim(statements, claimed.row, claimed.row.lock)
-    now, token = clock.now(), tries.tokens[-1]
-    claim = statements.claim(
-        token,
-        this_worker(),
-        now,
-        lock_for,
-        code=claimed,
-        payload=tries.payload,
-        on_time=tries.on_time,
-        parked=tries.parked,
-    )
-    response = statements.send(claim, task_id, until=now + lock_for, shows_row=shows_row)
-    before: Item = response["Attributes"]
-    return Claim(statements, load(statements.model, claim.stored_after(before)), token, before)
+        A later token blocks late claims, and a row blocks late creations.
+        """
+        outcome, statements, tokens = "was not locked by this call", self.statements, self.tokens
+        for _ in range(_TRIES):
+            row = get(statements.model, self.task_id, until=until)
+            if row is None:
+                if self.new is None:
+                    return outcome
+                with suppress(Refused):
+                    put(build_pending_task(statements, self.new, new_token(above=max(tokens))), until=until)
+                    return "was created by this call, pending"
+                continue
+            if refusals.is_held_by(row, statements.codes, tokens):
+                claim = Claim(statements, row, row.lock)
+                _note_takeover(claim)
+                with ending_by(until):
+                    persist(claim, partial(release, Journal(claim), begun=False))
+                outcome = "was locked by this call, and was released"
+            if has_later_format(row) or (row.lock or "") >= max(tokens):
+                return outcome
+            if not refusals.is_free(row):
+                return None  # its holder's token cannot be raised
+            try:
+                statements.send(build_shut_out(row, new_token(above=max(tokens))), self.task_id, until=until)
+            except Refused:
+                continue
+            return outcome
+        return None
 
 
 def _note_takeover(claim: Claim[T]) -> None:
-    """Log earlier attempts without a result, and add them to the errors that this run's end stores."""
+    """Log earlier attempts without a result, and add them to the run's errors."""
     if not claim.took_over:
         return
     task, codes = claim.task, claim.statements.codes
     died = task if claim.before is None else readable(load(claim.statements.model, claim.before))
     claim.abandoned = refusals.abandoned_attempts(died, codes, clock.now())
-    if claim.before is None:  # the response was lost, and with it the row before the claim
+    if claim.before is None:  # the row before the claim was lost with the response
         claim.abandoned = claim.abandoned[:-1]
-    elif died.status != codes.in_progress:  # a command has released it, and left its own entry
+    elif died.status != codes.in_progress:  # a command has unlocked it and left its own entry
         claim.abandoned = ()
     task.attribute_values["errors"] = [*failures_in_row(task), *claim.abandoned]
     for each in claim.abandoned:
@@ -248,108 +305,21 @@ def _note_takeover(claim: Claim[T]) -> None:
         log.warning("%s: attempt %d%s %s", claim, each.attempt, by, each.message, extra=claim.log_fields)
 
 
-def _claim_after(claim: Claim[T], write: Transition) -> Claim[T]:
-    """Return the claim after this write of its row, which it sends."""
+def _send_first_write(claim: Claim[T], write: Transition) -> Claim[T]:
+    """Send a feature's write before the block, and return the claim after it."""
     try:
         claim.statements.send(write, claim.task.task_id, until=claim.expire_time)
     except Refused:  # another worker, or a command, has taken it since
         operation, row = f"start {claim.step} of", get(claim.statements.model, claim.task.task_id)
         if row is None:
-            raise refusals.not_found(claim.statements, claim.task.task_id, operation) from None
+            raise refusals.not_found_error(claim.statements, claim.task.task_id, operation) from None
         raise refusals.refusal(claim.statements, row, operation) from None
     row = load(claim.statements.model, write.stored_after(claim.task._row_state.stored))
     return Claim(claim.statements, row, claim.token, claim.before)
 
 
-def _give_back(
-    statements: StepStatements[T], task_id: str, tries: _Tries, lock_for: timedelta, error: BaseException
-) -> None:
-    """Release a task that a claim without a response may have locked, and note the outcome on the error."""
-    now = clock.now()
-    doubt = (
-        f"it may still be locked by this call until {now + lock_for} at the latest, with no worker on it; then start "
-        "takes it over"
-    )
-    try:
-        outcome = _undo(statements, task_id, tries, until=now + _GIVE_BACK_WITHIN)
-    except (PynamoDBException, TrackerError) as failed:
-        _note(statements, task_id, error, f"could not be released: {doubt}: {failed}", is_locked=True)
-    except BaseException as interrupt:
-        reason = f"could not be released, because {type(interrupt).__name__} stopped that: {doubt}"
-        _note(statements, task_id, interrupt, reason, is_locked=True)
-        raise
-    else:
-        text = outcome or f"could not be released: {doubt}"
-        _note(statements, task_id, error, text, is_locked=outcome is None)
-
-
-def _note(statements: StepStatements[T], task_id: str, error: BaseException, outcome: str, *, is_locked: bool) -> None:
-    """Add the outcome of a claim to the error. If the task may stay locked, also log it."""
-    task = f"{statements.model.__name__} {task_id!r}"
-    add_note(error, f"pynamodb_tracker: {task} {outcome}")
-    if is_locked:
-        fields = log_fields(statements.codes.use_case_id, statements.codes.step, task_id)
-        log.error("%s %s", task, outcome, extra=fields)
-
-
-def _undo(statements: StepStatements[T], task_id: str, tries: _Tries, *, until: datetime) -> str | None:
-    """Release the task if one of these claims locked it, and block late copies. Return None if that is not certain.
-
-    A late claim is refused if the row has a later token, and a late creation if there is a row. While another worker
-    holds the task, its token cannot be raised.
-    """
-    outcome, tokens = "was not locked by this call", tries.tokens
-    for _ in range(_TRIES):
-        row = get(statements.model, task_id, until=until)
-        if row is None:
-            if tries.new is None:
-                return outcome
-            with suppress(Refused):
-                put(as_pending(statements, tries.new, new_token(above=max(tokens))), until=until)
-                return "was created by this call, pending"
-            continue
-        if refusals.is_held_by(row, statements.codes, tokens):
-            claim = Claim(statements, row, row.lock)
-            _note_takeover(claim)
-            with ending_by(until):
-                persist(claim, partial(release, Journal(claim), begun=False))
-            outcome = "was locked by this call, and was released"
-        if has_later_format(row) or (row.lock or "") >= max(tokens):
-            return outcome
-        if not refusals.is_free(row):
-            return None
-        try:
-            statements.send(shut_out(row, new_token(above=max(tokens))), task_id, until=until)
-        except Refused:
-            continue
-        return outcome
-    return None
-
-
-def shut_out(row: TaskRow, token: str) -> Transition:
-    """Raise the token of a task that no worker holds, so that a late claim is refused."""
-    shut_out = Transition("shut out", None, when.seen(), when.lock_seen(is_there=row.lock is not None))
+def build_shut_out(row: TaskRow, token: str) -> Transition:
+    """Block late claims by raising an idle task's token."""
+    shut_out = Transition("shut out", None, when.state_seen(), when.lock_seen(is_there=row.lock is not None))
     shut_out.add(seen={**seen_values(row), "seen_lock": row.lock}, lock=token)
     return shut_out
-
-
-def _next(
-    statements: StepStatements[T], row: T, operation: str, also_from: Collection[int], *, on_time: bool
-) -> int | None:
-    """Return the code to claim from after a refusal, or None for the step's states, or raise the reason."""
-    now = clock.now()
-    if refusals.is_startable(row, statements.codes, now, on_time=on_time):
-        if row.attempt >= statements.max_attempts and (spent := spend(statements, row, now)):
-            error = refusals.refusal(statements, spent, operation)
-            error.skipped_occurrence = spent.status != statements.codes.ignored
-            raise error
-        return None  # the token was lower than the row's, or the row has changed since
-    if row.status in also_from:
-        if row.cancelled is not None and row.status not in statements.codes.own:
-            raise refusals.cancelled(row, operation)
-        if row.group is not None and row.tracker.ends_at(row.status):
-            raise refusals.in_group(row, operation, "its turn has passed: reopen lets an ignored one enter at the end")
-        if refusals.is_due(row, now, on_time=on_time):
-            return row.status
-        raise refusals.not_due(row, operation)
-    raise refusals.refusal(statements, row, operation)

@@ -1,4 +1,4 @@
-"""The commands ignore and unlock, the end of a task that has no attempt left, and what all commands share."""
+"""The commands ignore and unlock, and the base for all commands."""
 
 from __future__ import annotations
 
@@ -11,28 +11,18 @@ from pynamodb.exceptions import PynamoDBConnectionError, TransactWriteError
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Refused
 from pynamodb_tracker.dynamodb.error_codes import is_invalid
+from pynamodb_tracker.exceptions import TaskLockedError
 from pynamodb_tracker.features.overflow import expire, log_failures
 from pynamodb_tracker.model.failure import Failure, redact_text
 from pynamodb_tracker.model.failure_log import failures_in_row, for_row, has_log
 from pynamodb_tracker.model.overflow import version_outside_run
-from pynamodb_tracker.model.row import TaskRow, check_tracker_attributes, load, may_expire
+from pynamodb_tracker.model.row import Membership, TaskRow, check_tracker_attributes, load, may_expire, membership_of
 from pynamodb_tracker.model.worker_name import this_worker
 from pynamodb_tracker.writes import conditions as when
-from pynamodb_tracker.writes import register
+from pynamodb_tracker.writes import refusals, register
 from pynamodb_tracker.writes.conditions import seen_values
 from pynamodb_tracker.writes.lock import new_token
 from pynamodb_tracker.writes.participants import Action, Participant, send_with
-from pynamodb_tracker.writes.refusals import (
-    abandoned_attempts,
-    check_format,
-    check_life,
-    held_by_another,
-    is_abandoned,
-    kept_changing,
-    lock_is_valid,
-    not_found,
-    refusal,
-)
 from pynamodb_tracker.writes.statements import StepStatements, get, is_urgent, times_seen
 from pynamodb_tracker.writes.transition import ZERO, Same, Stored, Transition
 
@@ -53,58 +43,55 @@ def ignore(
 ) -> T:
     """Ignore a runnable or abandoned task and return it. A task that is already ignored does not change.
 
-    Args:
-        statements: Those of the step.
-        task_id: The task.
-        reason: Stored in `errors`.
-        by: Who ignores it.
-        even_running: Also ignore a task that a worker holds. Nothing more of its run is recorded.
-        even_in_group: Needed in addition for a running task of a group: the next task gets the turn while the block may
-            still run.
-        found: The row, if the caller has read it. It is read again only if it has changed.
+    `even_running` also ignores a task that a worker holds. In a group, that needs `even_in_group` as well, because the
+    next task starts while the block may still run.
     """
-    operation = f"ignore {statements.codes.step} of"
+    codes, operation = statements.codes, f"ignore {statements.codes.step} of"
     meant: T | None = None
     for _ in range(_TRIES):
-        row = read(statements, task_id, operation, found)
-        check_life(row, meant, operation)
+        row, now = read_task(statements, task_id, operation, found), clock.now()
+        refusals.check_life(row, meant, operation)
         found, meant = None, row
-        if row.status == statements.codes.ignored:
+        if row.status == codes.ignored:
             return row
-        how = even_running and (even_in_group or row.group is None)
-        if ignored := _ignore(statements, row, reason, by, operation, even_running=how):
+        if row.status in (codes.pending, codes.failed) or refusals.is_abandoned(row, codes, now):
+            transition = build_ignore(statements, row)
+        elif row.status == codes.in_progress and even_running and (even_in_group or row.group is None):
+            transition = build_write_on_held(statements, "ignore running", codes.ignored, row)
+        else:
+            raise refusals.refusal(statements, row, operation, _advice_if_held(row))
+        entry = build_entry("ignored", row, codes.step, now, reason=reason, by=by)
+        if ignored := Command(statements, transition, row, entry).send():
             return ignored
-    raise kept_changing(statements, task_id, operation, _TRIES)
+    raise refusals.kept_changing_error(statements.model, task_id, operation, _TRIES)
 
 
-def _if_held(row: TaskRow) -> str:
+def _advice_if_held(row: TaskRow) -> str:
     if row.group is None:
-        return "; ignore takes even_running=True to cancel its run"
+        return ". To ignore it now and cancel its run, pass even_running=True"
     return (
-        f"; if it were ignored, the next task of group {row.group!r} would start while its block may still run; ignore "
-        "takes even_running=True and even_in_group=True to cancel its run all the same"
+        f". If it were ignored now, the next task of group {row.group!r} would start while its block may still run. To "
+        "do that anyway, pass even_running=True and even_in_group=True"
     )
 
 
-def _ignore(
-    statements: StepStatements[T],
-    row: T,
-    reason: str,
-    by: str | None,
-    operation: str,
-    *,
-    even_running: bool,
-) -> T | None:
-    """Ignore a task at this step, and return it, or None if it has changed."""
-    codes, now = statements.codes, clock.now()
-    if row.status in (codes.pending, codes.failed) or is_abandoned(row, codes, now):
-        transition = statements.ignore(row)
-    elif row.status == codes.in_progress and even_running:
-        transition = statements.ignore_running(row)
-    else:
-        raise refusal(statements, row, operation, _if_held(row))
-    entry = entry_of("ignored", row, codes.step, now, reason=reason, by=by)
-    return Command(statements, transition, row, entry).send()
+def build_ignore(statements: StepStatements[T], row: T) -> Transition:
+    """Ignore a task, which stops waiting for its turn in a group."""
+    membership = membership_of(row)
+    ignore = Transition("ignore", statements.codes.ignored, when.as_read(), when.free(statements.codes))
+    ignore.add(when.later_token(), when.membership_seen(membership), seen=seen_values(row))
+    if membership is Membership.QUEUE:
+        ignore.add(turn_due_time=None, blockers=None)
+    elif membership is Membership.QUEUE_AND_OTHERS:
+        ignore.add(turn_due_time=None, blockers=row.blockers - 1)
+    return ignore
+
+
+def build_write_on_held(statements: StepStatements[T], name: str, code: int, row: T) -> Transition:
+    """Take a task away from the claim that was read. The attempt counts."""
+    write = Transition(name, code, when.held_as_seen(statements.codes))
+    write.seen = {"seen_lock": row.lock}
+    return write
 
 
 def unlock(
@@ -116,108 +103,99 @@ def unlock(
     worker: str | None = None,
     by: str | None = None,
 ) -> T:
-    """Unlock a task whose worker is known to be dead, with the reason in `errors`, and return it.
+    """Unlock a dead worker's task, and return it. A pending or failed task does not change.
 
-    A task that is pending or failed at this step does not change. Only the claim that was read is released: a late copy
-    of the request does not release the next worker's claim.
-
-    Raises TaskLockedError unless the task is held by that claim, or that worker. Without both, its lock must have
-    expired.
+    Raises TaskLockedError unless that claim or worker holds the task. If neither is given, its lock must have expired.
     """
     codes, operation = statements.codes, f"unlock {statements.codes.step} of"
-    row, now = read(statements, task_id, operation), clock.now()
+    row, now = read_task(statements, task_id, operation), clock.now()
     if row.status in (codes.pending, codes.failed):
         return row
     if row.status != codes.in_progress:
-        raise refusal(statements, row, operation)
+        raise refusals.refusal(statements, row, operation)
     if worker is not None and row.worker != worker:
-        raise held_by_another(row, operation, worker)
+        raise refusals.other_holder_error(row, operation, worker)
     if fencing_token is not None and row.lock != fencing_token:
-        raise held_by_another(row, operation, f"the claim with fencing token {fencing_token}")
-    if worker is fencing_token is None and not is_abandoned(row, codes, now):
-        raise lock_is_valid(row, operation)
-    entry = entry_of("unlocked", row, codes.step, now, reason=reason, by=by)
-    if unlocked := Command(statements, statements.unlock(row), row, entry).send():
+        raise refusals.other_holder_error(row, operation, f"the claim with fencing token {fencing_token}")
+    if worker is fencing_token is None and not refusals.is_abandoned(row, codes, now):
+        named = f"pass fencing_token={row.lock!r} or worker={row.worker!r}"
+        why = f"its lock is valid until {row.lock_expire_time}. If {row.worker} is dead, {named}"
+        raise refusals.build_error(row, TaskLockedError, operation, why)
+    entry = build_entry("unlocked", row, codes.step, now, reason=reason, by=by)
+    transition = build_write_on_held(statements, "unlock", codes.pending, row)
+    if unlocked := Command(statements, transition, row, entry).send():
         return unlocked
     found = get(statements.model, task_id)
     if found is None:
-        raise not_found(statements, task_id, operation)
-    check_life(found, row, operation)
-    if found.status in (codes.pending, codes.failed) or has_entry(
-        found, entry
-    ):  # a repeated request met its own success
+        raise refusals.not_found_error(statements, task_id, operation)
+    refusals.check_life(found, row, operation)
+    # The entry shows that a repeated request met its own success.
+    if found.status in (codes.pending, codes.failed) or has_entry(found, entry):
         return found
     if found.status == codes.in_progress:
-        raise held_by_another(found, operation, f"the claim of {row.worker} that was to be unlocked")
-    raise refusal(statements, found, operation)
+        raise refusals.other_holder_error(found, operation, f"the claim of {row.worker} that was to be unlocked")
+    raise refusals.refusal(statements, found, operation)
 
 
-def read(statements: StepStatements[T], task_id: str, operation: str, found: T | None = None) -> T:
-    """Read a command's task, unless it was `found`. Raise if it does not exist, or its format is unknown."""
+def read_task(statements: StepStatements[T], task_id: str, operation: str, found: T | None = None) -> T:
+    """Read a command's task unless it was `found`. Raise if it does not exist or its format is unknown."""
     row = get(statements.model, task_id) if found is None else check_tracker_attributes(found)
-    return checked(statements, row, task_id, operation)
+    return check_found(statements, row, task_id, operation)
 
 
-def checked(statements: StepStatements[T], row: T | None, task_id: str, operation: str) -> T:
-    """Return a row that was read. Raise if there is none, or its format is unknown."""
+def check_found(statements: StepStatements[T], row: T | None, task_id: str, operation: str) -> T:
+    """Return a row, or raise if there is none or its format is unknown."""
     if row is None:
-        raise not_found(statements, task_id, operation)
-    check_format(row, operation)
+        raise refusals.not_found_error(statements, task_id, operation)
+    refusals.check_format(row, operation)
     return row
 
 
 def has_entry(row: TaskRow, entry: Failure) -> bool:
-    """Return whether a command whose response was lost has been applied: the row has its entry of `errors`."""
+    """Return whether the row's `errors` show that a command was applied."""
     sent = (entry.time, entry.type, entry.step, entry.worker)
     return any((each.time, each.type, each.step, each.worker) == sent for each in failures_in_row(row))
 
 
 def spend(statements: StepStatements[T], row: T, now: datetime) -> T | None:
-    """Ignore a task that has no attempt left, and return it, or None if it has changed.
-
-    A task that repeats continues with its next occurrence.
-    """
+    """Ignore a task without attempts left, or start its next round. Return it, or None if it has changed."""
     codes, following = statements.codes, register.after_last_failure(row, now)
     abandoned = row.status == codes.in_progress
-    without_result = abandoned_attempts(row, codes, now) if abandoned else ()
+    without_result = refusals.abandoned_attempts(row, codes, now) if abandoned else ()
     died = ", the last one by a worker that died or lost its lock" if abandoned else ""
     reason = f"{row.attempt} of {statements.max_attempts} attempts are used{died}"
     if following is None:
-        kind, transition = "ignored", ignore_spent(statements, row, abandoned=abandoned)
+        kind, transition = "ignored", build_spend(statements, row, abandoned=abandoned)
     else:
-        kind, transition = "skipped", skip(row, following, abandoned=abandoned)
-    entry = entry_of(kind, row, codes.step, now, reason=reason)
+        kind, transition = "skipped", build_skip(row, following, abandoned=abandoned)
+    entry = build_entry(kind, row, codes.step, now, reason=reason)
     return Command(statements, transition, row, entry, after=without_result).send()
 
 
-def ignore_spent(statements: StepStatements[T], row: T, *, abandoned: bool) -> Transition:
-    """Ignore a runnable or abandoned task that has no attempt left. Its fence stays in `unfinished`."""
+def build_spend(statements: StepStatements[T], row: T, *, abandoned: bool) -> Transition:
+    """Ignore a task without attempts left."""
     spend = Transition("spend abandoned" if abandoned else "spend", statements.codes.ignored, when.as_read())
     spend.add(*([when.lock_expired()] if abandoned else []), seen=seen_values(row))
     return spend
 
 
-def skip(row: TaskRow, following: Transition, *, abandoned: bool) -> Transition:
-    """Let a task without an attempt left begin its next round, `following`. Its fence stays in `unfinished`.
-
-    The turn depends on the task's rule, which a merge may change.
-    """
+def build_skip(row: TaskRow, following: Transition, *, abandoned: bool) -> Transition:
+    """Start the next round after the last attempt."""
     skip = Transition("skip", following.code, when.as_read(), due=following.due)
-    skip.add(
-        when.requests_as_seen(is_there=row.request_count is not None), *([when.lock_expired()] if abandoned else [])
-    )
+    skip.add(when.requests_as_seen(is_there=row.request_count is not None))
+    skip.add(*([when.lock_expired()] if abandoned else []))
     skip.seen, skip.changes = {**seen_values(row), "seen_asked": str(row.request_count)}, following.changes
     skip.add(attempt=ZERO, release_count=None, **{**following.values, "round": Same("lock")})
     return skip
 
 
-def entry_of(kind: str, row: T, step: str, now: datetime, *, reason: str, by: str | None = None) -> Failure:
-    """Return the entry of `errors` for a command: not a failure, but who did what to the task, and why."""
+def build_entry(kind: str, row: T, step: str, now: datetime, *, reason: str, by: str | None = None) -> Failure:
+    """Return the entry of `errors` for a command."""
     return Failure(step, row.attempt, now, by or this_worker(), kind, redact_text(reason, row.redact))
 
 
 class Command(Generic[T]):
-    """The write of a command: a transition of a row that was read, with an entry of `errors`."""
+    """A command: a transition with an entry in `errors`."""
 
     def __init__(
         self,
@@ -229,10 +207,7 @@ class Command(Generic[T]):
         after: Sequence[Failure] = (),
         expires: bool | None = None,
     ) -> None:
-        """By default, whether the task `expires` depends on its row."""
-        self.statements, self.transition, self.row = statements, transition, row
-        self.entry = entry
-        """Who did what, and why. It comes after the failures in `after`."""
+        self.statements, self.transition, self.row, self.entry = statements, transition, row, entry
         self._token = new_token(above=row.lock)
         self._had_log = has_log(row)
         self.failures = [*failures_in_row(row), *after, entry]
@@ -244,23 +219,23 @@ class Command(Generic[T]):
         if entry.type != "unlocked":
             transition.add(**register.last_run(row, entry.type, entry.attempt, entry.time))
             last_error = {"last_error": entry.one_line}
-        by_command(statements, transition, entry.time, self._token, errors=Stored(entries), **last_error)
+        complete_command(statements, transition, entry.time, self._token, errors=Stored(entries), **last_error)
 
     def send(self) -> T | None:
-        """Move the task to another state, and return it, or None if it has changed."""
+        """Send the command. Return the task after it, or None if it has changed."""
         try:
             try:
-                return self.applied(self._sent())
+                return self.finish(self._send())
             except (PynamoDBConnectionError, TransactWriteError) as refused:
                 if not is_invalid(refused):
                     raise
-                self.leave_entries_out()
-                return self.applied(self._sent())
+                self._drop_entries()
+                return self.finish(self._send())
         except Refused:
             return None
 
-    def leave_entries_out(self) -> None:
-        """Leave the errors out, because the row has no room for them."""
+    def _drop_entries(self) -> None:
+        """Leave out the errors, because the row is too full."""
         self.failures, self._is_logged = [], False
         self.transition.add(errors=Stored([]))
         if "last_error" in self.transition.values:
@@ -268,22 +243,18 @@ class Command(Generic[T]):
         self.transition.values.pop("last_run", None)
 
     def action(self) -> Action:
-        """Return the write as an action of a transaction."""
+        """Return the write as a transaction's action."""
         return self.statements.as_action(self.transition, self.row.task_id)
 
-    def loaded_after(self) -> T:
-        """Return the task as it is after the write, according to the row that was read."""
+    def load_after(self) -> T:
+        """Return the task after the write, derived from the row that was read."""
         self.statements.complete(self.transition, self.row.task_id)  # with its times, also before it is sent
         after = load(self.statements.model, self.transition.stored_after(self.row._row_state.stored))
         after.attribute_values["errors"] = self.failures
         return after
 
-    def participants(self) -> Sequence[Participant]:
-        """Return the participants in ending the task, if the write does that."""
-        return register.at_ignored(self.row) if self.row.tracker.ends_at(self.transition.code or 0) else ()
-
-    def applied(self, moved: T) -> T:
-        """Return the task after its write. Log its failures, and let what lies beside its row expire."""
+    def finish(self, moved: T) -> T:
+        """Return the task after its write, and update its off-row items."""
         statements = self.statements
         if self._is_logged:
             moved.attribute_values["errors"] = self.failures
@@ -294,14 +265,15 @@ class Command(Generic[T]):
             expire(statements, moved)
         return moved
 
-    def _sent(self) -> T:
-        """Send the write, if it ends the task together with its participants, and return the task after it."""
+    def _send(self) -> T:
         is_ignored = self.transition.code == self.statements.codes.ignored
-        # A task whose row has no room for the reason creates no follow-ups.
+        # If the row is too full for the reason, there are no follow-ups.
         when_ignored = self.statements.when_ignored if is_ignored and self.failures else None
-        participants = self.participants()
+        participants: Sequence[Participant] = ()
+        if self.row.tracker.ends_at(self.transition.code or 0):
+            participants = register.ignoring_participants(self.row)
         if participants or when_ignored:
-            after = self.loaded_after()
+            after = self.load_after()
             optional = when_ignored(after) if when_ignored else None
             if send_with(self.statements.table, self.action(), participants, optional):
                 if optional is not None and optional.interrupt is not None:
@@ -310,13 +282,10 @@ class Command(Generic[T]):
         return load(self.statements.model, self.statements.send(self.transition, self.row.task_id)["Attributes"])
 
 
-def by_command(
+def complete_command(
     statements: StepStatements[T], transition: Transition, now: datetime, token: str, **entries: Any
 ) -> Transition:
-    """Complete a command's transition with its `errors` and `last_error`, and a later token.
-
-    Without that token, the late copy of a refused reopen could undo the command.
-    """
+    """Add entries, and a later token that blocks late copies of refused claims and reopens."""
     transition.add(when.known_format(), seen=times_seen(now, statements.model.tracker.margin))
     transition.time, transition.returns_row = now, True
     transition.values = {**entries, "lock": token, **transition.values}

@@ -1,4 +1,4 @@
-"""What all ends of a run share: their write, how it is sent, and whether it was applied."""
+"""Building and sending a run's end, and finding out whether it was applied."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pynamodb_tracker.model.failure_log import for_row
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.writes.lock import Claim, Journal
 from pynamodb_tracker.writes.participants import OptionalParticipant, Participant, send_with
-from pynamodb_tracker.writes.refusals import lost
+from pynamodb_tracker.writes.refusals import lock_lost_error
 from pynamodb_tracker.writes.statements import get, is_urgent
 from pynamodb_tracker.writes.transition import Stored, Transition
 
@@ -25,16 +25,15 @@ T = TypeVar("T", bound=TaskRow)
 
 _KEPT_FENCES = 8
 """How many unfinished claims a row remembers. An older one counts as lost."""
-
 _DECIDE_WITHIN = timedelta(seconds=5)
-"""How long reading the row is tried after the lock has expired."""
+"""How long to try to read the row after the lock has expired."""
 
 _AT_ONCE = 3
-"""How often a success is sent again at once, from the row that was found."""
+"""How often a success is sent again without a pause."""
 
 
 class RowChanged(Exception):  # noqa: N818 - not an error: the success is sent in another form
-    """Raised while the lock is held: the row has changed, and the success has to be built from it again."""
+    """The row has changed, but the lock is held, so the success has to be built again."""
 
     def __init__(self, row: TaskRow) -> None:
         super().__init__(row)
@@ -44,8 +43,8 @@ class RowChanged(Exception):  # noqa: N818 - not an error: the success is sent i
 def build_end(
     claim: Claim[T], name: str, code: int, now: datetime, *, attempt: int, due: datetime | None = None
 ) -> Transition:
-    """Return the write that ends a run, if it still holds the task. `attempt` is the number of attempts used up."""
-    end = Transition(name, code, *claim.statements.mine, due=due)
+    """Build the write that ends a run. `attempt` is the number of attempts used up."""
+    end = Transition(name, code, *claim.statements.held_by_run, due=due)
     end.time, end.seen, end.is_urgent = now, {"lock": claim.token}, is_urgent(claim.task)
     end.values = {"attempt": attempt, "unfinished": claim.unfinished[-_KEPT_FENCES:]}
     if claim.abandoned:
@@ -59,10 +58,9 @@ def send_until_landed(
     participants: Sequence[Participant] = (),
     optional: OptionalParticipant | None = None,
 ) -> None:
-    """Send an end. If it is refused, find out whether an earlier try was applied.
+    """Send an end, even with an expired lock. If it is refused, find out whether an earlier try was applied.
 
-    Raises LockLostError only if the row proves it, and RowChanged if a success has to be built again. The end is
-    sent at least once: even with an expired lock, it is valid until another worker takes the task.
+    Raises LockLostError only if the row proves it, and RowChanged if a success has to be built again.
     """
     claim = journal.claim
     statements, task_id = claim.statements, claim.task.task_id
@@ -79,16 +77,16 @@ def send_until_landed(
         journal.is_in_doubt = False
         if not has_landed(claim, found):
             is_lost = found is None or not claim.holds(found)
-            raise (lost(claim, "finish", found) if is_lost else RowChanged(cast("T", found))) from None
+            raise (lock_lost_error(claim, "finish", found) if is_lost else RowChanged(cast("T", found))) from None
     except (PynamoDBConnectionError, TransactWriteError) as error:
         journal.is_in_doubt = journal.is_in_doubt or is_unheard(error)
         raise
 
 
 def has_landed(claim: Claim[T], row: T | None) -> bool:
-    """Return whether the end of this run was applied, according to the row.
+    """Return whether the row shows that the end of this run was applied.
 
-    Token and status cannot show that: another worker may hold the next step by now, or this one again.
+    Token and status cannot show it, because another worker may already hold the next step, or this one again.
     """
     if row is None or row.create_time != claim.create_time:
         return False
@@ -98,22 +96,19 @@ def has_landed(claim: Claim[T], row: T | None) -> bool:
 
 
 def read_row(claim: Claim[T]) -> T | None:
-    """Read the row. The tries continue for a while after the lock has expired."""
+    """Read the row, with retries for a while after the lock has expired."""
     until: datetime = max(claim.expire_time, clock.now() + _DECIDE_WITHIN)
     return get(claim.statements.model, claim.task.task_id, until=until)
 
 
 def wait_before_retry(claim: Claim[T], row: T, retries: int) -> T | None:
-    """Pause after a few tries, and return the row to build a success from: the given one, or a newer one.
-
-    Returns None if another worker or command has taken the task, which the next write finds out.
-    """
+    """Return the row to build a success from, or None if the task was taken. After a few tries, pause and read it."""
     if retries < _AT_ONCE:
         return row
     if not slept_before_retry(retries - _AT_ONCE, claim.expire_time):
         raise LockLostError(
             f"cannot finish {claim.step} of {claim.task.task_id!r}: its row changed {retries + 1} times while its "
-            f"success was being recorded, and its lock expires at {claim.expire_time}; nothing was recorded, so it "
+            f"success was being recorded, and its lock expires at {claim.expire_time}. Nothing was recorded, so it "
             "runs again",
             task_id=claim.task.task_id,
         )

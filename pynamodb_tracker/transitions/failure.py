@@ -15,7 +15,7 @@ from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.dynamodb.error_codes import is_invalid
 from pynamodb_tracker.features.overflow import expire, log_failures
 from pynamodb_tracker.model.changes import as_stored
-from pynamodb_tracker.model.failure import Failure, add_note, type_of
+from pynamodb_tracker.model.failure import Failure, add_note, first_failure, first_failure_text, type_of
 from pynamodb_tracker.model.failure_log import failures_in_row, for_row, without_repeated
 from pynamodb_tracker.model.overflow import version_of
 from pynamodb_tracker.model.recent_ends import fit_ends
@@ -24,7 +24,7 @@ from pynamodb_tracker.transitions.ending import RowChanged, build_end, send_unti
 from pynamodb_tracker.writes import register
 from pynamodb_tracker.writes.lock import Claim, Journal
 from pynamodb_tracker.writes.participants import OptionalParticipant, Participant
-from pynamodb_tracker.writes.refusals import lost
+from pynamodb_tracker.writes.refusals import lock_lost_error
 from pynamodb_tracker.writes.transition import Stored, Transition
 
 T = TypeVar("T", bound=TaskRow)
@@ -32,9 +32,11 @@ T = TypeVar("T", bound=TaskRow)
 log = logging.getLogger("pynamodb_tracker")
 
 _LAST_SAVE = 999_999
-"""The number in the version of a run's failure log, later than all saves of the run."""
+"""The failure log's save number, later than all saves of the run."""
+_MOST_POSTPONED = 1000
+"""How often a task is postponed without using up an attempt, until it succeeds, is reopened or starts over."""
 _MOST_RELEASES = 20
-"""How often a task is released without using up an attempt, until it succeeds or is reopened."""
+"""How often a task is released without using up an attempt."""
 
 
 def fail(
@@ -46,39 +48,31 @@ def fail(
     counted: bool = True,
     give_up_after: timedelta | None = None,
 ) -> None:
-    """Record the failure.
+    """Record a failure. After the `delay`, there is another attempt, unless the failure is `final`.
 
-    Args:
-        journal: The run that has failed.
-        error: The exception.
-        delay: The time until the next attempt.
-        final: Whether there is no next attempt.
-        counted: Whether the failure uses up an attempt.
-        give_up_after: A failure that comes later than this after the first one is final.
-
-    Raises:
-        TaskNotReadyError: The block gives up, but a signal has come during the run. The attempt is to be released.
+    Only a `counted` failure uses up an attempt. If `give_up_after` has passed since the first failure, this one is
+    final. Raises TaskNotReadyError if the block gives up, but a signal has come during the run.
     """
     claim = journal.claim
     task, statements = claim.task, claim.statements
     failure = journal.failure or _failure_of(journal, error)
     values: dict[str, Any] = {}
-    guards = register.guards_of_giving_up(journal) if final else ()
+    guards = register.giving_up_guards(journal) if final else ()
     counted = counted or final
     if not final and (give_up_after is not None or not counted):
-        values, counted, final = register.of_failure(claim, failure, give_up_after, counted=counted)
+        values, counted, final = _judge(claim, failure, give_up_after, counted=counted)
     final = final or (counted and claim.attempt >= statements.max_attempts)
     earlier, failure = _earlier_failures(journal, failure, counted=counted)
-    failures, last_error = [*earlier, failure], failure.one_line
+    failures = [*earlier, failure]
     entries, logged = for_row(task, [*claim.abandoned, failure], replaces_last=failure.count > 1)
-    failed = _after_failure(claim, failure, delay, final=final, counted=counted)
+    failed = _build_failure(claim, failure, delay, final=final, counted=counted)
     failed.add(**({} if final else values))
     participants: Sequence[Participant] = ()
     optional = None
     if failed.code == statements.codes.ignored:
-        participants = register.at_ignored(task)
-        optional = _created_when_ignored(claim, failure, failures)
-    failed.add(*guards, **_with_errors(task, entries, last_error))
+        participants = register.ignoring_participants(task)
+        optional = _follow_ups_when_ignored(claim, failure, failures)
+    failed.add(*guards, **_error_values(task, entries, failure.one_line))
     if journal.additions:
         register.change_other_end(journal, failed)
     try:
@@ -86,7 +80,7 @@ def fail(
             failures, logged = [], False
     except RowChanged as changed:
         register.check_decision(journal, changed.row)
-        raise lost(claim, "finish", changed.row) from None  # it is damaged
+        raise lock_lost_error(claim, "finish", changed.row) from None  # it is damaged
     for problem in optional.problems if optional else ():
         add_note(error, f"pynamodb_tracker: {problem}")
     failed.apply_to(task)
@@ -102,8 +96,8 @@ def fail(
         raise optional.interrupt
 
 
-def _with_errors(task: TaskRow, entries: list[dict[str, Any]], last_error: str) -> dict[str, Any]:
-    """Return the attributes that record failures. The last ends stay as far as the row has room for them."""
+def _error_values(task: TaskRow, entries: list[dict[str, Any]], last_error: str) -> dict[str, Any]:
+    """Return the attributes that record failures, with as many recent ends as fit."""
     ends, own = task.attribute_values.get("recent_ends"), {"errors": Stored(entries), "last_error": last_error}
     if not isinstance(ends, list):
         return own
@@ -118,7 +112,7 @@ def _send_failure(
     participants: Sequence[Participant],
     optional: OptionalParticipant | None,
 ) -> bool:
-    """Send a failure. Return False if the row has no room for it, so that only the status is recorded."""
+    """Send a failure. Return False if only the status did fit into the row."""
     try:
         send_until_landed(journal, failed, participants, optional)
     except (PynamoDBConnectionError, TransactWriteError) as refused:
@@ -132,8 +126,8 @@ def _send_failure(
 
 
 def _earlier_failures(journal: Journal[T], failure: Failure, *, counted: bool) -> tuple[list[Failure], Failure]:
-    """Return the earlier failures, and this one, with a count if it replaces a postponement like it."""
-    # It is among the known ones if an interrupt followed the finish.
+    """Return the earlier failures and this one, which may replace the same postponement."""
+    # This failure is already among them if an interrupt followed the finish.
     earlier = [each for each in failures_in_row(journal.claim.task) if each is not failure]
     if not counted:
         earlier, failure = without_repeated(earlier, failure)
@@ -141,11 +135,30 @@ def _earlier_failures(journal: Journal[T], failure: Failure, *, counted: bool) -
     return earlier, failure
 
 
-def _after_failure(claim: Claim[T], failure: Failure, delay: timedelta, *, final: bool, counted: bool) -> Transition:
-    """Return the transition after a failure: to another attempt, to the next occurrence, or to the end."""
+def _judge(
+    claim: Claim[T], failure: Failure, give_up_after: timedelta | None, *, counted: bool
+) -> tuple[dict[str, Any], bool, bool]:
+    """Return the attributes to store, whether the failure uses up an attempt, and whether it comes too late."""
+    values: dict[str, Any] = {}
+    if give_up_after is not None:
+        step_and_round = claim.statements.codes.pending, claim.round
+        first = first_failure(claim.task.first_failure, *step_and_round)
+        if first is None:
+            values["first_failure"] = first_failure_text(failure.time, *step_and_round)
+        elif failure.time - first > give_up_after:
+            return {}, True, True
+    postponed = claim.task.postpone_count or 0
+    counted = counted or postponed >= _MOST_POSTPONED
+    if not counted:
+        values["postpone_count"] = postponed + 1
+    return values, counted, False
+
+
+def _build_failure(claim: Claim[T], failure: Failure, delay: timedelta, *, final: bool, counted: bool) -> Transition:
+    """Return the transition to another attempt, to the next occurrence, or to the end."""
     codes, now, attempt = claim.statements.codes, failure.time, claim.attempt if counted else claim.attempt - 1
     if not final:
-        return build_end(claim, "fail", codes.failed, now, attempt=attempt, due=_later(now, delay))
+        return build_end(claim, "fail", codes.failed, now, attempt=attempt, due=_add_delay(now, delay))
     failed = build_end(claim, "give up", codes.ignored, now, attempt=attempt)
     failed.expires = may_expire(claim.task)
     if following := register.after_last_failure(claim.task, now, claim):
@@ -155,8 +168,7 @@ def _after_failure(claim: Claim[T], failure: Failure, delay: timedelta, *, final
     return failed
 
 
-def _created_when_ignored(claim: Claim[T], failure: Failure, failures: list[Failure]) -> OptionalParticipant | None:
-    """Return the follow-ups that the step declares for an ignored task."""
+def _follow_ups_when_ignored(claim: Claim[T], failure: Failure, failures: list[Failure]) -> OptionalParticipant | None:
     statements, now = claim.statements, failure.time
     if statements.when_ignored is None:
         return None
@@ -168,7 +180,7 @@ def _created_when_ignored(claim: Claim[T], failure: Failure, failures: list[Fail
 
 
 def _failure_of(journal: Journal[T], error: BaseException) -> Failure:
-    """Return the record of the user's exception, with only its type if reading its texts was interrupted."""
+    """Return the record of the user's exception, only its type if reading its texts is interrupted."""
     claim = journal.claim
     message = "<reading its message was interrupted>"
     failure = Failure(claim.step, claim.attempt, clock.now(), str(claim.task.worker), type_of(error), message)
@@ -178,18 +190,16 @@ def _failure_of(journal: Journal[T], error: BaseException) -> Failure:
 
 
 def release(journal: Journal[T], *, begun: bool = True) -> None:
-    """Release the task: it is pending at this step and due at once, and the attempt does not count.
+    """Release the task: it is pending and due at once, and the attempt does not count.
 
-    After many releases, attempts count, because the task itself may end its worker each time. Releases before the block
-    has `begun` are not among them.
+    After many releases of blocks that had `begun`, attempts count, because the task itself may kill its workers.
     """
     claim = journal.claim
     codes, attempt, releases = claim.statements.codes, claim.attempt - 1, claim.release_count + begun
     if releases > _MOST_RELEASES:
         attempt = claim.attempt
-        log.warning(
-            "%s was released, and counts: %d earlier releases did not", claim, _MOST_RELEASES, extra=claim.log_fields
-        )
+        told = "%s was released after %d earlier releases, so this attempt counts"
+        log.warning(told, claim, _MOST_RELEASES, extra=claim.log_fields)
     release = build_end(claim, "release", codes.pending, clock.now(), attempt=attempt)
     release.add(release_count=releases or None)
     register.change_other_end(journal, release)
@@ -198,7 +208,7 @@ def release(journal: Journal[T], *, begun: bool = True) -> None:
     journal.outcome = "released"
 
 
-def _later(now: datetime, delay: timedelta) -> datetime:
+def _add_delay(now: datetime, delay: timedelta) -> datetime:
     try:
         return min(now + delay, clock.LATEST)
     except OverflowError:

@@ -1,14 +1,12 @@
-"""Writes of a run while it holds the lock: extensions, saved progress, and the user's own transactions.
+"""Writes of a run that holds its lock: extensions, saves and the user's transactions.
 
-A transaction is applied only while the lock is held, with or without the run's success. It counts as a save of the run,
-which leaves a trace in the row. If its response is lost, one GetItem tells whether it was applied. An empty save then
-blocks late copies of it.
+A transaction counts as a save, so the row shows whether it was applied. An empty save blocks late copies of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pynamodb.exceptions import PynamoDBConnectionError, TransactWriteError
@@ -24,7 +22,7 @@ from pynamodb_tracker.transitions.ending import has_landed, read_row
 from pynamodb_tracker.writes import conditions as when
 from pynamodb_tracker.writes.lock import Claim, Journal, PendingSuccess
 from pynamodb_tracker.writes.participants import Action
-from pynamodb_tracker.writes.refusals import lost, send_counted, settle
+from pynamodb_tracker.writes.refusals import lock_lost_error, send_save, settle_save
 from pynamodb_tracker.writes.statements import StepStatements, get
 from pynamodb_tracker.writes.transition import Transition
 
@@ -33,25 +31,32 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound=TaskRow)
 
-_UNKNOWN = "an earlier try of it got no response: it may have been applied before, and that cannot be found out"
+_UNKNOWN = "an earlier try got no response. It may have been applied before, which cannot be found out"
 
 
 def extend(claim: Claim[T], lock_for: timedelta) -> None:
-    """Move the expiry of the lock to `lock_for` from now, but never back. Raises LockLostError if it is lost."""
+    """Extend the lock to `lock_for` from now, unless it already expires later. Raises LockLostError."""
     statements, task_id, until = claim.statements, claim.task.task_id, claim.expire_time
     expire = clock.now() + lock_for
     try:
-        statements.send(statements.extend(claim.token, expire), task_id, until=until)
+        statements.send(build_extension(statements, claim.token, expire), task_id, until=until)
     except Refused:
         row = get(statements.model, task_id, until=until)
         if row is None or not claim.holds(row):
-            raise lost(claim, "extend the lock of", row) from None
+            raise lock_lost_error(claim, "extend the lock of", row) from None
         expire = row.lock_expire_time  # it already expires later, or a repeated request met its own success
-    claim.extended(expire)
+    claim.note_extension(expire)
+
+
+def build_extension(statements: StepStatements[Any], token: str, expire_time: datetime) -> Transition:
+    """Extend the lock without writing an indexed attribute."""
+    extend = Transition("extend", None, *statements.held_by_run, when.lock_grows())
+    extend.seen, extend.values = {"lock": token}, {"lock_expire_time": expire_time}
+    return extend
 
 
 def save(journal: Journal[T]) -> None:
-    """Store the block's changes so far, without a request if there are none. Raises LockLostError."""
+    """Store the block's changes so far, if there are any. Raises LockLostError."""
     claim = journal.claim
     settle_unknown_writes(journal)
     changes, needs_chunks = storable_changes(claim.task)
@@ -63,7 +68,7 @@ def save(journal: Journal[T]) -> None:
         sent, journal.saves = changes, journal.saves + 1
     try:
         journal.unsure = changes, sent
-        send_counted(journal, claim.statements.save(claim.token, journal.saves, sent), "save")
+        send_save(journal, claim.statements.save(claim.token, journal.saves, sent), "save")
     except PynamoDBConnectionError as error:
         raise_if_invalid(claim.task, sent, error)
         raise
@@ -73,8 +78,7 @@ def save(journal: Journal[T]) -> None:
 def commit(journal: Journal[T], actions: Sequence[Action], *, theirs: Sequence[Action] = ()) -> None:
     """Apply writes in one transaction while the lock is held. `theirs` are the user's.
 
-    Raises LockLostError if the lock is lost, otherwise PynamoDB's TransactWriteError. Nothing was applied then, unless
-    a note on the error says that it may have been.
+    If this raises, nothing was applied, unless a note on the error says that it may have been.
     """
     claim = journal.claim
     settle_unknown_writes(journal)
@@ -99,19 +103,15 @@ def commit(journal: Journal[T], actions: Sequence[Action], *, theirs: Sequence[A
 
 
 def check_in(claim: Claim[T], transaction: TransactWrite) -> None:
-    """Make the check that the lock is held the first action of a user's own transaction."""
-    held = (TaskRow.lock == claim.token) & when.at(claim.statements.codes.in_progress).condition
+    """Let a user's transaction check the lock first."""
+    held = (TaskRow.lock == claim.token) & when.has_status(claim.statements.codes.in_progress).condition
     transaction.condition_check(claim.statements.model, claim.task.task_id, claim.task.use_case_id, condition=held)
-    checks = transaction._condition_check_items  # noqa: SLF001 - its place distinguishes it from the user's own checks
+    checks = transaction._condition_check_items  # noqa: SLF001 - its place tells it from the user's own checks
     checks.insert(0, checks.pop())
 
 
 def _was_applied(journal: Journal[T], number: int, *, unheard: bool) -> bool:
-    """Return whether the row has counted that save of this run. If not, make sure that late copies fail.
-
-    A copy that arrives after the read makes `_keep_out` fail, and the next read finds it. Raises LockLostError if
-    another run has the row.
-    """
+    """Return whether the row has counted that save. If not, block late copies of it."""
     saves = _saves_in_row(journal.claim)
     while unheard and saves < number and not _keep_out(journal, saves):
         saves = _saves_in_row(journal.claim)
@@ -119,24 +119,20 @@ def _was_applied(journal: Journal[T], number: int, *, unheard: bool) -> bool:
 
 
 def _keep_out(journal: Journal[T], seen: int) -> bool:
-    """Count an empty save, so that late copies of earlier saves fail.
-
-    Return False if the row has counted another save since it was read, maybe this one, sent twice.
-    """
+    """Block late copies of earlier saves. Return False if one has just arrived."""
     claim = journal.claim
     journal.saves += 1
+    keep_out = build_keep_out(claim.statements, claim.token, journal.saves, seen)
     try:
-        claim.statements.send(
-            keep_out(claim.statements, claim.token, journal.saves, seen), claim.task.task_id, until=claim.expire_time
-        )
+        claim.statements.send(keep_out, claim.task.task_id, until=claim.expire_time)
     except Refused:
         return False
     return True
 
 
-def keep_out(statements: StepStatements[Any], token: str, number: int, seen: int) -> Transition:
-    """Count an empty save, unless the row has counted another one since it was read."""
-    keep_out = Transition("keep out", None, when.mine(statements.codes), when.saves_seen())
+def build_keep_out(statements: StepStatements[Any], token: str, number: int, seen: int) -> Transition:
+    """Count an empty save, unless another one was counted since the row was read."""
+    keep_out = Transition("keep out", None, *statements.held_by_run, when.saves_seen())
     keep_out.seen, keep_out.values = {"lock": token, "seen_saves": str(seen)}, {"saves": number}
     return keep_out
 
@@ -144,56 +140,53 @@ def keep_out(statements: StepStatements[Any], token: str, number: int, seen: int
 def _saves_in_row(claim: Claim[T]) -> int:
     row = read_row(claim)
     if row is None or not claim.holds(row):
-        raise lost(claim, "commit a transaction of", row)
+        raise lock_lost_error(claim, "commit a transaction of", row)
     return row.saves
 
 
 def settle_unknown_writes(journal: Journal[T]) -> None:
-    """Find out whether an earlier write without a response was applied, before the run writes again.
-
-    Raises LockLostError if the success turns out to be recorded.
-    """
+    """Find out whether earlier writes were applied. Raise LockLostError if the success was."""
     claim = journal.claim
     pending = journal.pending_success
     if pending is not None and pending.sent is not None:
         find_outcome(journal, pending)
     if journal.unsure is not None:
-        settle(journal)
+        settle_save(journal)
     if pending is not None and pending.recorded:
         raise LockLostError(
-            f"{claim.step} of {claim.task.task_id!r} has ended: a transaction of this run, whose response was lost, "
-            "has recorded the success and released the lock",
+            f"{claim.step} of {claim.task.task_id!r} has ended: a transaction without a response has recorded the "
+            "success and released the lock",
             task_id=claim.task.task_id,
         )
 
 
 def unknown_outcome(unapplied: Unapplied, unknown: PynamoDBConnectionError) -> TransactWriteError:
-    """Return the error of a transaction that may have been applied, while the row cannot be read."""
-    unapplied.error.add_note(f"pynamodb_tracker: it may have been applied, and the row cannot be read: {unknown}")
+    """Return the error for a transaction that may have been applied, if the row cannot be read."""
+    unapplied.error.add_note(f"pynamodb_tracker: it may have been applied, but the row cannot be read: {unknown}")
     return unapplied.error
 
 
 def find_outcome(journal: Journal[T], pending: PendingSuccess) -> T | None:
-    """End the run as a success if the row shows it. Otherwise block late copies of it, and return the row."""
+    """Finish the run if the row shows its success. Otherwise, block late copies and return the row."""
     claim = journal.claim
     success, row = pending.sent, read_row(claim)
     if row is not None and claim.holds(row):
         try:
-            settle(journal)
+            settle_save(journal)
         except LockLostError as proof:
-            row = proof.task  # type: ignore[assignment]  # it is of the class of the row
+            row = proof.task  # type: ignore[assignment]  # it has the row's class
         else:
             pending.sent = None
             return row
     if success is None or not has_landed(claim, row):
         pending.sent = None
-        raise lost(claim, "commit a transaction of" if pending.of_block else "finish", row)
-    end_pending(journal, pending, *success)
+        raise lock_lost_error(claim, "commit a transaction of" if pending.of_block else "finish", row)
+    note_pending_success(journal, pending, *success)
     return None
 
 
-def end_pending(journal: Journal[T], pending: PendingSuccess, changes: Changes, success: Transition) -> None:
-    """Mark the run as ended with a recorded success. It writes nothing more."""
+def note_pending_success(journal: Journal[T], pending: PendingSuccess, changes: Changes, success: Transition) -> None:
+    """Mark the run as ended with a recorded success."""
     journal.ended = pending.recorded = True
     pending.error = pending.sent = None
     journal.note_success(changes, success)

@@ -2,29 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
-from pynamodb.exceptions import PynamoDBConnectionError
+from pynamodb.exceptions import PynamoDBConnectionError, TransactWriteError
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.dynamodb.connection import Refused
+from pynamodb_tracker.dynamodb.connection import Refused, shares_requests
 from pynamodb_tracker.dynamodb.error_codes import is_invalid
-from pynamodb_tracker.features.groups.reentry import enter_again
+from pynamodb_tracker.exceptions import TaskNotStartableError
+from pynamodb_tracker.features.groups.queue import Groups
 from pynamodb_tracker.features.overflow import expire_again, keep
 from pynamodb_tracker.features.repeats import next_round_when_reopened
 from pynamodb_tracker.model.failure import Failure
 from pynamodb_tracker.model.failure_log import for_row
 from pynamodb_tracker.model.row import Membership, TaskRow, load, membership_of
-from pynamodb_tracker.status import CANCELLED
-from pynamodb_tracker.transitions.commands import read
+from pynamodb_tracker.status import CANCELLED, end_of
+from pynamodb_tracker.transitions.commands import check_found, read_task
+from pynamodb_tracker.writes import conditions as when
+from pynamodb_tracker.writes.conditions import Guard, seen_values
 from pynamodb_tracker.writes.lock import new_token
-from pynamodb_tracker.writes.refusals import kept_changing, refusal
-from pynamodb_tracker.writes.statements import StepStatements, is_urgent, raise_if_damaged
+from pynamodb_tracker.writes.participants import Action, send_though_busy
+from pynamodb_tracker.writes.refusals import build_error, kept_changing_error, refusal
+from pynamodb_tracker.writes.statements import StepStatements, get, is_parked, is_urgent, raise_if_damaged, waits_until
+from pynamodb_tracker.writes.transition import ZERO, Appended, Transition
 
 T = TypeVar("T", bound=TaskRow)
 
+Entry = list[dict[str, Any]]
+"""A stored entry of `errors`."""
 _TRIES = 4
+
+
+def reopen_anywhere(model: type[Any], task_id: str, by: str | None, due_time: datetime | None, **options: bool) -> Any:
+    """Reopen a task at the step where it was cancelled, has failed or is ignored."""
+    model.tracker.use_case  # noqa: B018 - a TypeError on the table class, which lacks steps
+    steps = [step._definition.statements for step in model._bound_steps.values()]
+    row = check_found(steps[0], get(model, task_id), task_id, "reopen")
+    cancelled = row.cancelled is not None and end_of(row.status) == "cancelled"
+    code, found = (row.cancelled.step, row) if cancelled else (row.status, None)
+    for statements in steps:
+        if code in statements.codes.own:
+            return reopen(statements, task_id, by, due_time, found=found, cancelled=cancelled, **options)
+    why = "it has ended" if end_of(code) else f"this program declares no step {code}"
+    raise build_error(row, TaskNotStartableError, "reopen", f"it is {row.tracker.name_of(row.status)}, and {why}")
 
 
 def reopen(
@@ -39,22 +61,14 @@ def reopen(
     enters: bool = True,
     cancelled: bool = False,
 ) -> T:
-    """Make a failed or ignored task pending, with fresh attempts, and return it. A pending task can only get urgent.
+    """Make a failed or ignored task pending with fresh attempts. A pending task can become urgent.
 
-    Args:
-        statements: Those of the step.
-        task_id: The task. If it waits for others, it keeps waiting.
-        by: Who reopens it, for `errors`.
-        due: When it is due, by default now. It is ignored if the task waits for others or repeats.
-        clear_checkpoints: Whether the next attempt repeats the parts that are stored.
-        urgent: Whether it gets urgent. Without that, it stays as urgent as it is.
-        found: The row, if the caller has read it.
-        enters: If False, a task that would have to enter its group again is returned as it is.
-        cancelled: Whether the `found` task is cancelled. Without that, a cancelled task is refused.
+    If it waits for others, it keeps waiting, and `due` is ignored, as for a repeating task. Unless `enters`, a task
+    that would have to enter its group again is returned unchanged. A cancelled task is refused unless `cancelled`.
     """
     codes, operation, kept = statements.codes, f"reopen {statements.codes.step} of", False
     reopens = {codes.pending, *((CANCELLED,) if cancelled else (codes.failed, codes.ignored))}
-    options: dict[str, bool] = {"clear_checkpoints": clear_checkpoints, "urgent": urgent}
+    call = _Reopening(statements, task_id, by, due, clear_checkpoints, urgent)
     try:
         for _ in range(_TRIES):
             token = new_token(above=None if found is None else found.lock)
@@ -64,9 +78,9 @@ def reopen(
                 kept = True
                 keep(statements.model, found, token, operation)
             try:
-                reopened = _send(statements, task_id, token, by, due, kept=kept, found=found, **options)
+                reopened = call.send(token, found, kept=kept)
             except Refused:
-                found = read(statements, task_id, operation)
+                found = read_task(statements, task_id, operation)
             else:
                 kept = False
                 return reopened
@@ -74,77 +88,172 @@ def reopen(
                 return found
             if found.status not in reopens:
                 raise refusal(statements, found, operation)
-        raise kept_changing(statements, task_id, operation, _TRIES)
+        raise kept_changing_error(statements.model, task_id, operation, _TRIES)
     finally:
         if kept:
             expire_again(statements.model, task_id)
 
 
-def _send(
-    statements: StepStatements[T],
-    task_id: str,
-    token: str,
-    by: str | None,
-    due: datetime | None,
-    *,
-    kept: bool,
-    found: T | None,
-    **options: bool,
-) -> T:
-    """Make the task pending or urgent, or let it enter its group again, and return it."""
-    if found is not None and found.status == statements.codes.pending:
-        response = statements.send(statements.hurry(token, found), task_id)
-    elif found is not None and membership_of(found) is Membership.ENDED:
+class _Reopening(NamedTuple, Generic[T]):
+    """One call of `reopen`."""
+
+    statements: StepStatements[T]
+    task_id: str
+    by: str | None
+    due: datetime | None
+    clear_checkpoints: bool
+    urgent: bool
+
+    def send(self, token: str, found: T | None, *, kept: bool) -> T:
+        """Send the reopen. Raise Refused if the task has changed."""
+        statements = self.statements
+        if found is not None and found.status == statements.codes.pending:
+            response = statements.send(build_hurry(statements, token, found), self.task_id)
+            return load(statements.model, response["Attributes"])
         now = clock.now()
-        entry = None if by is None else _entry(statements, now, by)
-        enter_again(statements, found, token, now, entry, due=due, kept=kept, **options)
-        return read(statements, task_id, f"reopen {statements.codes.step} of")
-    else:
-        response = _send_reopen(statements, task_id, token, by, due, kept=kept, found=found, **options)
-    return load(statements.model, response["Attributes"])
+        entry = None
+        if self.by is not None:
+            entry = for_row(None, [Failure(statements.codes.step, 0, now, self.by, "reopened", "")])[0]
+        try:
+            try:
+                return self._write(token, found, now, entry, kept=kept)
+            except (PynamoDBConnectionError, TransactWriteError) as error:
+                if entry is None or not is_invalid(error):
+                    raise
+                return self._write(token, found, now, None, kept=kept)  # the row is too full for the entry
+        except PynamoDBConnectionError as error:
+            raise_if_damaged(statements.model, self.task_id, error)
+            raise
 
-
-def _send_reopen(
-    statements: StepStatements[T],
-    task_id: str,
-    token: str,
-    by: str | None,
-    due: datetime | None,
-    *,
-    kept: bool,
-    found: T | None,
-    clear_checkpoints: bool,
-    urgent: bool,
-) -> dict[str, Any]:
-    """Send a reopen. With `by`, it adds an entry to `errors`, if the row has room for it."""
-    now = clock.now()
-    following = (
-        None if found is None or found.repeat is None else next_round_when_reopened(statements.codes, found, now)
-    )
-
-    def reopen(entry: list[dict[str, Any]] | None) -> dict[str, Any]:
-        transition = statements.reopen(token, found, kept=kept, entry=entry, urgent=urgent)
-        if clear_checkpoints:
+    def _write(self, token: str, found: T | None, now: datetime, entry: Entry | None, *, kept: bool) -> T:
+        statements = self.statements
+        if found is not None and membership_of(found) is Membership.ENDED:
+            self._enter_group(token, found, now, entry, kept=kept)
+            return read_task(statements, self.task_id, f"reopen {statements.codes.step} of")
+        transition = build_reopen(statements, token, found, kept=kept, entry=entry, urgent=self.urgent)
+        if self.clear_checkpoints:
             transition.add(checkpoints=None)
+        following = None
+        if found is not None and found.repeat is not None:
+            following = next_round_when_reopened(statements.codes, found, now)
         if following is not None:
             transition.follow(following)
         elif transition.due is None:
-            transition.due = due
+            transition.due = self.due
         transition.time = now
-        return statements.send(transition, task_id)
+        return load(statements.model, statements.send(transition, self.task_id)["Attributes"])
 
-    if by is not None:
-        try:
-            return reopen(_entry(statements, now, by))
-        except PynamoDBConnectionError as refused:
-            if not is_invalid(refused):
-                raise
-    try:
-        return reopen(None)
-    except PynamoDBConnectionError as refused:
-        raise_if_damaged(statements.model, task_id, refused)
-        raise
+    def _enter_group(self, token: str, row: T, now: datetime, entry: Entry | None, *, kept: bool) -> None:
+        statements = self.statements
+        member = ReopenedMember(row, statements.codes.pending, max(now, self.due or now))
+
+        def build_own() -> Action:
+            enter = build_reentry(statements, token, row, kept=kept, entry=entry)
+            enter.is_urgent = self.urgent or is_urgent(row)
+            enter.time, enter.due = now, waits_until(row) or self.due if member.has_turn else clock.NEVER
+            enter.add(group_number=member.number, **({"checkpoints": None} if self.clear_checkpoints else {}))
+            if self.urgent:
+                enter.add(urgent=True)
+            if not member.has_turn:
+                enter.add(turn_due_time=member.turn_due_time, blockers=(row.blockers or 0) + 1)
+            return statements.as_action(enter, row.task_id)
+
+        groups = Groups()
+        groups.change_of(type(row), row.group).entrants.append(member)
+        unapplied = send_though_busy(statements.table, build_own, [groups])
+        if unapplied is not None:
+            raise Refused(repeated=unapplied.unheard) if unapplied.refused else unapplied.error
 
 
-def _entry(statements: StepStatements[Any], now: datetime, by: str) -> list[dict[str, Any]]:
-    return for_row(None, [Failure(statements.codes.step, 0, now, by, "reopened", "")])[0]
+class ReopenedMember:
+    """A task that enters its group again."""
+
+    def __init__(self, row: TaskRow, status: int, starts: datetime) -> None:
+        self.task_id: str = row.task_id
+        self.creation: str = row.creation
+        self.turn_due_time, self.status = starts, status
+        self.number, self.has_turn = 0, False
+
+    def place(self, number: int, *, has_turn: bool) -> None:
+        """Take this number, with or without the turn."""
+        self.number, self.has_turn = number, has_turn
+
+
+def build_reopen(
+    statements: StepStatements[T], token: str, row: T | None, *, kept: bool, entry: Entry | None, urgent: bool = False
+) -> Transition:
+    """Give a task fresh attempts. If it was not read, it must neither wait, repeat, nor be in a group.
+
+    Unless `keep` has removed the chunks' time to live, a task with a time to live is refused.
+    """
+    codes, rule = statements.codes, row is not None and row.repeat
+    from_codes = (CANCELLED,) if row is not None and end_of(row.status) else (codes.failed, codes.ignored)
+    reopen = Transition("reopen", codes.pending, when.has_status(*from_codes), when.later_token())
+    has_asked = row is not None and row.request_count is not None
+    reopen.add(
+        *_waiting_guards(row),
+        when.requests_as_seen(is_there=has_asked) if rule else when.has_no_rule(),
+        when.membership_seen(Membership.NONE if row is None else membership_of(row)),
+    )
+    if row is not None:
+        reopen.add(when.same_life(), seen={**seen_values(row), "seen_asked": str(row.request_count)})
+        reopen.due = waits_until(row)
+    if urgent:
+        reopen.is_urgent = True
+        reopen.add(urgent=True)
+    elif statements.model.tracker.lane_codes:
+        reopen.is_urgent = row is not None and is_urgent(row)
+        reopen.add(when.urgent_seen(is_there=reopen.is_urgent))
+    # If an unread task lacks errors, the second try succeeds.
+    appended = None if entry is None else Appended(entry, is_first=row is not None or not shares_requests())
+    return _with_fresh_attempts(statements, reopen, token, row, kept=kept, entry=appended)
+
+
+def build_reentry(statements: StepStatements[T], token: str, row: T, *, kept: bool, entry: Entry | None) -> Transition:
+    """Give a task fresh attempts in its group. The caller adds its number, and its turn or place."""
+    enter = Transition("enter again", statements.codes.pending, when.has_status(row.status), when.later_token())
+    enter.add(
+        when.waits_seen(is_there=row.blockers is not None),
+        when.awaits_seen(is_there="awaited_signals" in row._row_state.stored),
+        when.membership_seen(Membership.ENDED),
+        when.same_life(),
+    )
+    enter.seen = {**seen_values(row), "seen_awaits": sorted(row.awaited_signals or ())}
+    appended = None if entry is None else Appended(entry, is_first=True)
+    return _with_fresh_attempts(statements, enter, token, row, kept=kept, entry=appended)
+
+
+def _with_fresh_attempts(
+    statements: StepStatements[T], reopen: Transition, token: str, row: T | None, *, kept: bool, entry: Appended | None
+) -> Transition:
+    """Complete a reopen. A cancelled task continues where it was cancelled, and the step accepts another payload."""
+    if row is not None and end_of(row.status):
+        skipped = [number for number in row.skipped_steps or () if number < statements.codes.pending]
+        reopen.add(cancelled=None, skipped_steps=skipped or None)
+    if entry is not None and not entry.is_first:
+        reopen.add(when.has_errors())
+    if not kept:
+        reopen.add(when.has_no_time_to_live())
+    reopen.add(when.known_format(), lock=token, attempt=ZERO)
+    if entry is not None:
+        reopen.add(errors=entry)
+    reopen.add(release_count=None, postpone_count=None, first_failure=None, expire_time=None)
+    reopen.changes = {statements.payload.attr_name: (statements.payload, None)}
+    reopen.returns_row = True
+    return reopen
+
+
+def _waiting_guards(row: TaskRow | None) -> Sequence[Guard]:
+    if row is None or not is_parked(row):
+        return when.waits_for_none(), when.awaits_seen(is_there=False)
+    return (when.waits_for_others() if "blockers" in row._row_state.stored else when.waits_for_signals(),)
+
+
+def build_hurry(statements: StepStatements[T], token: str, row: T) -> Transition:
+    """Make a pending task urgent."""
+    code = statements.codes.pending
+    hurry = Transition("hurry", None, when.has_status(code), when.same_life(), when.later_token(), when.known_format())
+    key = statements.model.tracker.status_key(code, row.task_id, is_urgent=True)
+    hurry.add(seen={"seen_creation": row.creation}, urgent=True, status_key=key, lock=token)
+    hurry.returns_row = True
+    return hurry

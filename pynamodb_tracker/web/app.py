@@ -1,4 +1,4 @@
-"""`dashboard`: the page as an ASGI app, with its routes and error pages."""
+"""`dashboard` returns the page as an ASGI app, with its routes and error pages."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from datetime import timedelta
 from http import HTTPStatus
 from typing import Any, cast
 
-from botocore.exceptions import BotoCoreError, ClientError
-from pynamodb.exceptions import PynamoDBException
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -24,28 +22,25 @@ from pynamodb_tracker.exceptions import TaskNotFoundError, TrackerError
 from pynamodb_tracker.model.schema import UseCase
 from pynamodb_tracker.presentation.errors import for_people
 from pynamodb_tracker.task.task import Task
-from pynamodb_tracker.web import assets, json_form
+from pynamodb_tracker.web import assets
 from pynamodb_tracker.web.decisions import Decisions
 from pynamodb_tracker.web.guard import Guard, User
-from pynamodb_tracker.web.page import Authorize, Page, Settings
+from pynamodb_tracker.web.page import DYNAMODB_ERRORS, Authorize, Page, Settings, without_suffix
 from pynamodb_tracker.web.views import Views
 from pynamodb_tracker.web.words import visible
 
-_WORTH_PACKING = 1000
-"""Bytes from which on a response is compressed."""
+_COMPRESSED_FROM = 1000
+"""Response size in bytes."""
 
-_TITLES = {403: "This is not allowed", 404: "There is no such page"}
-
-_CODES: dict[type[Exception], int] = {
-    TaskNotFoundError: 404,
-    TrackerError: 409,
-    ValueError: 400,
-    OverflowError: 400,
-    PynamoDBException: 502,
-    BotoCoreError: 502,
-    ClientError: 502,
+_FAILED = "That didn't work"
+_ERRORS: dict[type[Exception], tuple[int, str]] = {
+    TaskNotFoundError: (404, "Task not found"),
+    TrackerError: (409, _FAILED),
+    ValueError: (400, _FAILED),
+    OverflowError: (400, _FAILED),
+    **dict.fromkeys(DYNAMODB_ERRORS, (502, "DynamoDB refused the request")),
 }
-"""Status codes of errors: refusals of the library, wrong arguments, and failures of DynamoDB."""
+"""The status code and title of each error's page."""
 
 
 def dashboard(
@@ -58,87 +53,81 @@ def dashboard(
     hide: Collection[str] = (),
     refresh: timedelta = timedelta(seconds=10),
 ) -> ASGIApp:
-    """Return a page for operators about these use cases, or about all use cases of these tables, as an ASGI app.
+    """Return the operators' page as an ASGI app, to mount in your own app behind your login.
 
-    Mount it in your own app, behind your own login. The page asks DynamoDB for at most 20 read units a second and view.
-    It marks tasks that have been due for more than 15 minutes. For scripts, each view is also JSON: add `.json` to its
-    path, or send `Accept: application/json`.
+    It reads at most 20 read units per second and view, and marks tasks that have been due for more than 15 minutes. For
+    scripts, each view is also JSON: add `.json` to its path, or send `Accept: application/json`.
 
     Args:
         *models: Use cases, or tables for all their imported use cases.
-        user: A function of the request, async or not, that returns the name of the person who asks, or None if that
-            person may not see the page.
-        token: A secret that the first address must have as `?token=`. A cookie replaces it.
-        hosts: The names under which the page is served. By default, your app checks them.
+        user: A function of the request, sync or async. It returns the person's name, or None to refuse access.
+        token: A secret that the first address must contain as `?token=`. A cookie then replaces it.
+        hosts: The host names to accept. By default, your app checks them.
         actions: Whether people can change tasks. By default, the page is read-only.
-        authorize: A function of an `ActionRequest` that returns True if the person may do it.
-        hide: Names of attributes, signals, and parts of them and of `data`, whose values nobody sees.
-        refresh: How often the page asks DynamoDB again while somebody looks.
+        authorize: A function that takes an `ActionRequest` and returns True to allow it.
+        hide: Names of attributes and signals to hide, or of parts inside them and inside `data`.
+        refresh: How often an open page reads DynamoDB again.
 
     Raises:
-        TypeError: There is neither a `user` nor a `token`, or an argument has the wrong type.
-        ValueError: `refresh` is not allowed.
+        TypeError: Both `user` and `token` are missing, or an argument has the wrong type.
+        ValueError: `refresh` is zero, negative or too long.
 
     Examples:
         >>> app = dashboard(Order, token="a-long-random-text")
     """
     if user is None and not token:
-        raise TypeError("a dashboard needs user, a function that says who asks, or a token: without, all could see it")
+        raise TypeError("a dashboard needs user or token: without one, anyone could see it")
     for name, function in {"user": user, "authorize": authorize}.items():
         if not (function is None or callable(function)):
             raise TypeError(f"{name} must be a function, not {shown(function)}")
     if inspect.iscoroutinefunction(authorize):
-        raise TypeError(f"authorize must be a plain function: the page does not await {shown(authorize)}")
+        raise TypeError(f"authorize must be a plain function, not async: {shown(authorize)}")
     for name, names in {"hosts": hosts, "hide": hide}.items():
         if isinstance(names, str):
             raise TypeError(f"{name} must be a collection of names, not {shown(names)}: write [{names!r}]")
     check_flags(actions=actions)
     settings = Settings(
-        _use_cases(models),
+        _find_use_cases(models),
         actions=actions,
         authorize=authorize,
         hide=frozenset(hide),
         refresh=check_duration("refresh", refresh),
     )
     allowed = None if hosts is None else frozenset(map(str.lower, hosts))
-    return Guard(_app(Page(settings)), user=user, token=token, hosts=allowed)
+    return Guard(_build_app(Page(settings)), user=user, token=token, hosts=allowed)
 
 
-def _use_cases(given: Collection[object]) -> dict[str, type[Task]]:
+def _find_use_cases(models: Collection[object]) -> dict[str, type[Task]]:
     found: dict[str, type[Task]] = {}
-    for each in given:
+    for each in models:
         if not (isinstance(each, type) and issubclass(each, Task) and each.tracker.has_table):
             raise TypeError(f"{shown(each)} is neither a table nor a use case: write dashboard(AppTask, ...)")
         is_one = isinstance(vars(each).get("use_case_id"), UseCase)
         of_table = cast("dict[str, type[Task]]", each.tracker.table.use_cases)
         for model in [each] if is_one else [model for _, model in sorted(of_table.items())]:
             if found.setdefault(model.__name__, model) is not model:
-                raise TypeError(f"two use cases are classes of the name {model.__name__}: rename one of them")
+                raise TypeError(f"two use cases have the class name {model.__name__}: rename one of them")
     if not found:
-        raise TypeError(
-            "no use case is given: write dashboard(Order, ...), or import the use cases of the table before"
-        )
+        raise TypeError("no use case is given: write dashboard(Order, ...), or import the table's use cases first")
     return found
 
 
-def _app(page: Page) -> ASGIApp:
+def _build_app(page: Page) -> ASGIApp:
     views = Views(page)
     decisions = Decisions(page, views)
 
     def show_refusal(request: Request, error: HTTPException) -> Response:
-        title = _TITLES.get(error.status_code, "This does not work")
+        title = {403: "Not allowed", 404: "Page not found"}.get(error.status_code, _FAILED)
         is_own = error.detail != HTTPStatus(error.status_code).phrase
-        said = error.detail if is_own else f"Nothing is at {request.method} {visible(request.scope['path'])}."
+        said = error.detail if is_own else f"{request.method} {visible(request.scope['path'])} does not exist."
         return page.show(request, "message.html", code=error.status_code, title=title, said=said)
 
     def show_error(request: Request, error: Exception) -> Response:
-        code = next(code for kind, code in _CODES.items() if isinstance(error, kind))
-        titles = {404: "There is no such task", 502: "DynamoDB refuses this"}
+        code, title = next(each for kind, each in _ERRORS.items() if isinstance(error, kind))
         model = page.settings.models.get(request.path_params.get("use_case", ""))
-        title = titles.get(code, "This does not work")
         return page.show(request, "message.html", model=model, code=code, title=title, said=for_people(error))
 
-    handlers: dict[Any, Any] = {HTTPException: show_refusal, **dict.fromkeys(_CODES, show_error)}
+    handlers: dict[Any, Any] = {HTTPException: show_refusal, **dict.fromkeys(_ERRORS, show_error)}
     app = Starlette(
         routes=[
             Route("/static/{name}", assets.serve),
@@ -147,11 +136,11 @@ def _app(page: Page) -> ASGIApp:
             Route("/table", views.table),
             Route("/workers", views.workers),
             Route("/{use_case}", views.without_slash),
-            Route("/{use_case}/", views.overview),
-            Route("/{use_case}/tasks", views.tasks),
+            Route("/{use_case}/", views.show_overview),
+            Route("/{use_case}/tasks", views.list_tasks),
             Route("/{use_case}/errors", views.errors),
             Route("/{use_case}/schedules", views.schedules),
-            Route("/{use_case}/task", views.task),
+            Route("/{use_case}/task", views.show_task),
             Route("/{use_case}/group", views.group),
             Route("/{use_case}/bulk", decisions.plan, methods=["GET"]),
             Route("/{use_case}/bulk", decisions.bulk, methods=["POST"]),
@@ -159,12 +148,12 @@ def _app(page: Page) -> ASGIApp:
             Route("/{use_case}/count", decisions.count, methods=["POST"]),
         ],
         exception_handlers=handlers,
-        middleware=[Middleware(GZipMiddleware, minimum_size=_WORTH_PACKING)],
+        middleware=[Middleware(GZipMiddleware, minimum_size=_COMPRESSED_FROM)],
     )
-    # Starlette would redirect to an absolute address with the request's host, and with http behind a proxy.
+    # Starlette would redirect to an absolute address, with http behind a proxy.
     app.router.redirect_slashes = False
 
     async def as_html_or_json(scope: Scope, receive: Receive, send: Send) -> None:
-        await app(json_form.without_suffix(dict(scope), page.settings.models), receive, send)
+        await app(without_suffix(dict(scope), page.settings.models), receive, send)
 
     return as_html_or_json

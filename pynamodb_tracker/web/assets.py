@@ -1,9 +1,6 @@
 """The static files. Their names contain a hash, so browsers can keep them forever."""
 
-from __future__ import annotations
-
 import hashlib
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -12,35 +9,24 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 _TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
-_FOREVER = "private, max-age=31536000, immutable"
-
-
-@dataclass(frozen=True, slots=True)
-class Asset:
-    """A static file."""
-
-    hashed: str
-    """Its name with the hash."""
-    content: bytes
-    media_type: str
 
 
 @cache
-def assets() -> dict[str, Asset]:
-    """Return the static files by their plain names."""
+def read_assets() -> dict[str, tuple[str, bytes]]:
+    """Return the hashed name and the content of each static file, by plain name."""
     found = {}
     for path in (Path(__file__).parent / "static").iterdir():
         content = path.read_bytes()
-        digest = hashlib.sha256(content).hexdigest()[:12]
-        found[path.name] = Asset(f"{path.stem}.{digest}{path.suffix}", content, _TYPES[path.suffix])
+        found[path.name] = (f"{path.stem}.{hashlib.sha256(content).hexdigest()[:12]}{path.suffix}", content)
     return found
 
 
 def serve(request: Request) -> Response:
-    """Return a static file. A browser must not keep it under a hash of another version of the page."""
+    """Return a static file. A browser must not keep it under another version's hash."""
     name = request.path_params["name"]
-    asset = assets().get(f"{name.partition('.')[0]}.{name.rpartition('.')[2]}")
-    if asset is None:
+    suffix = f".{name.rpartition('.')[2]}"
+    hashed, content = read_assets().get(f"{name.partition('.')[0]}{suffix}", ("", b""))
+    if not hashed:
         raise HTTPException(404)
-    headers = {"Cache-Control": _FOREVER} if name == asset.hashed else {}
-    return Response(asset.content, media_type=asset.media_type, headers=headers)
+    headers = {"Cache-Control": "private, max-age=31536000, immutable"} if name == hashed else {}
+    return Response(content, media_type=_TYPES[suffix], headers=headers)

@@ -1,4 +1,4 @@
-"""Caches answers for a moment, so that many viewers cost no more than one, and measures their cost."""
+"""Caches answers briefly, so that many viewers cost no more than one, and measures their cost."""
 
 from __future__ import annotations
 
@@ -20,11 +20,10 @@ V = TypeVar("V")
 
 _READS = frozenset({"BatchGetItem", "GetItem", "Query", "Scan"})
 _RATE = 20.0
-"""Read units per second that a view may cost on average."""
+"""On average."""
 _SOONEST = timedelta(seconds=1)
-"""How long an answer is kept even if somebody wants a fresh one."""
+"""How long even people who ask for a fresh answer get a cached one."""
 _MOST = 200
-"""The largest number of cached answers."""
 
 
 @dataclass(slots=True)
@@ -54,12 +53,12 @@ _spent: ContextVar[Spent | None] = ContextVar("pynamodb_tracker_spent", default=
 
 @contextmanager
 def metered(*models: type[Task]) -> Iterator[Spent]:
-    """Yield the cost of the block's requests to the tables of these classes. Other requests are not changed."""
+    """Yield the cost of the block's requests to these classes' tables."""
     for model in models:
         events = model.tracker.connection().connection.client.meta.events
-        with _gate:  # two threads that register at the same time would count twice
-            events.register("provide-client-params.dynamodb", _ask, unique_id="pynamodb_tracker.web ask")
-            events.register("after-call.dynamodb", _note, unique_id="pynamodb_tracker.web note")
+        with _gate:  # two threads registering at the same time would count twice
+            events.register("provide-client-params.dynamodb", _request_cost, unique_id="pynamodb_tracker.web ask")
+            events.register("after-call.dynamodb", _add_cost, unique_id="pynamodb_tracker.web note")
     spent = Spent()
     token = _spent.set(spent)
     try:
@@ -68,15 +67,13 @@ def metered(*models: type[Task]) -> Iterator[Spent]:
         _spent.reset(token)
 
 
-def _ask(params: dict[str, Any], model: Any, **_: object) -> dict[str, Any] | None:
-    """Have DynamoDB report the capacity that a request of a metered block consumes."""
+def _request_cost(params: dict[str, Any], model: Any, **_: object) -> dict[str, Any] | None:
     if _spent.get() is None or "ReturnConsumedCapacity" not in model.input_shape.members:
         return None
     return {**params, "ReturnConsumedCapacity": "TOTAL"}
 
 
-def _note(parsed: dict[str, Any], model: Any, **_: object) -> None:
-    """Add the cost that a response reports to the metered block."""
+def _add_cost(parsed: dict[str, Any], model: Any, **_: object) -> None:
     spent = _spent.get()
     if spent is None:
         return
@@ -88,41 +85,40 @@ def _note(parsed: dict[str, Any], model: Any, **_: object) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Answer(Generic[V_co]):
-    """A value from DynamoDB, when it was read, and its cost."""
+    """A value read from DynamoDB, with its time and cost."""
 
     value: V_co
     spent: Spent
     time: datetime
     kept_for: timedelta
     asked: float
-    """When it was asked for, by a clock that no test or demo stops, because costs depend on real time."""
+    """When it was requested, by the real clock, even if a demo has stopped the library's."""
     answered: float
-    """When it arrived. It is kept from then on, so that nobody who waited for a slow DynamoDB asks again."""
+    """When it arrived. It is kept from then on, so that people who waited do not ask again."""
 
     @property
     def age(self) -> timedelta:
-        """The time since it was asked for."""
+        """The time since the request."""
         return timedelta(seconds=monotonic() - self.asked)
 
     def is_kept(self, *, fresh: bool = False) -> bool:
-        """Return whether the answer may still be used, `fresh` for somebody who wants a fresh one."""
+        """Return whether the answer is recent enough, also for people who want a `fresh` one."""
         return timedelta(seconds=monotonic() - self.answered) < (_SOONEST if fresh else self.kept_for)
 
 
 @dataclass(slots=True)
 class _Asking:
-    """One request for an answer. Others who want it wait, and share the answer or the error."""
+    """A request under way. Everybody who waits for it shares its answer or error."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     error: Exception | None = None
 
 
 class Cache:
-    """Answers by key. While one is asked for, others who want it wait."""
+    """Cached answers by key. Each is requested once at a time, and kept for at least `least`."""
 
     def __init__(self, least: timedelta) -> None:
         self._least = least
-        """The shortest time to keep an answer."""
         self._answers: dict[Hashable, Answer[Any]] = {}
         self._asking: dict[Hashable, _Asking] = {}
         self._gate = threading.Lock()
@@ -134,26 +130,24 @@ class Cache:
     def get(
         self, key: Hashable, models: Sequence[type[Task]], ask: Callable[[], V], *, fresh: bool = False
     ) -> Answer[V]:
-        """Return the cached answer. Otherwise ask, and keep the answer unless something was changed in the meantime."""
+        """Return the cached answer, or ask for a new one, which is kept unless `forget` was called in the meantime."""
         with self._gate:
             asking = self._asking.setdefault(key, _Asking())
         with asking.lock:
-            if asking.error is not None:  # perhaps DynamoDB throttles: more requests make it worse
+            if asking.error is not None:  # if DynamoDB is throttling, more requests would make it worse
                 raise asking.error
             known = self._answers.get(key)
             if known is not None and known.is_kept(fresh=fresh):
                 return known
             before, time, asked = self._round, clock.now(), monotonic()
-            with metered(*models) as spent:
-                try:
+            try:
+                with self.metered(*models) as spent:
                     value = ask()
-                except Exception as error:
-                    asking.error = error
-                    with self._gate:
-                        self._asking.pop(key, None)  # later requests ask again
-                    raise
-                finally:
-                    self.total.add(spent)
+            except Exception as error:
+                asking.error = error
+                with self._gate:
+                    self._asking.pop(key, None)  # later requests ask again
+                raise
             kept_for = max(self._least, timedelta(seconds=spent.reads / _RATE))
             answer = Answer(value, spent, time, kept_for, asked, monotonic())
             with self._gate:
@@ -161,8 +155,17 @@ class Cache:
                     self._keep(key, answer)
             return answer
 
+    @contextmanager
+    def metered(self, *models: type[Task]) -> Iterator[Spent]:
+        """Yield the block's cost, and add it to the total."""
+        with metered(*models) as spent:
+            try:
+                yield spent
+            finally:
+                self.total.add(spent)
+
     def forget(self) -> None:
-        """Drop all answers after a change, including those on their way."""
+        """Drop all answers after a change, including the ones under way."""
         with self._gate:
             self._round += 1
             self._answers.clear()

@@ -1,4 +1,4 @@
-"""Charts as SVG without scripts or style attributes. Numbers are attributes, and text is escaped."""
+"""Draws charts as SVG, without scripts or style attributes, and with all text escaped."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from markupsafe import Markup
 from pynamodb_tracker.presentation.overview import Number
 
 _WIDTH, _HEIGHT, _TOP = 480, 88, 6
-"""Units of the drawing, which is stretched to the width of the page. The top is room above the highest column."""
-_SLIGHTEST = 0.8
-"""Minimum percentage of a bar's width, which keeps one task among thousands visible."""
+"""The drawing's size, which browsers stretch, and the room above its highest column."""
+_NARROWEST = 0.8
+"""In percent of the bar, so that one task among thousands stays visible."""
 
 _AXIS = Markup('<line class="axis" x1="0" x2="{width}" y1="{y}" y2="{y}"/>')
 _COLUMN = Markup(
@@ -32,9 +32,9 @@ _BAR = Markup('<svg class="bar" role="img" aria-label="{label}">{content}</svg>'
 
 
 def columns(values: Sequence[int], titles: Sequence[str], label: str, begin: datetime, part: timedelta) -> Markup:
-    """Return a chart with a column for each part of the time. A script changes the time zone in the titles.
+    """Return a chart with a column per `part` of the time since `begin`.
 
-    `label` describes the chart for people who cannot see it.
+    A script adds the viewer's time zone to the titles. Screen readers read the `label`.
     """
     most, room = max(values, default=0) or 1, _WIDTH / max(len(values), 1)
     content = [_AXIS.format(width=_WIDTH, y=_HEIGHT - 0.5)]
@@ -52,47 +52,47 @@ def columns(values: Sequence[int], titles: Sequence[str], label: str, begin: dat
                 title=title,
             )
         )
-    return _drawn("columns", content, label, _TIMES.format(begin.isoformat(), part.total_seconds()))
+    return _draw("columns", content, label, _TIMES.format(begin.isoformat(), part.total_seconds()))
 
 
 def spark(values: Sequence[int], label: str, most: int = 0) -> Markup:
-    """Return a small chart of columns without titles. `label` describes it. `most` is the top of the scale."""
+    """Return a small chart of columns, on a scale up to `most` or more."""
     scale = _HEIGHT / max(*values, most, 1)
-    content = [_AXIS.format(width=_WIDTH, y=_HEIGHT - 0.5), _thin("value", values, _HEIGHT, scale, _HEIGHT / 5)]
-    return _drawn("spark", content, label)
+    content = [_AXIS.format(width=_WIDTH, y=_HEIGHT - 0.5), _draw_columns("value", values, _HEIGHT, scale, _HEIGHT / 5)]
+    return _draw("spark", content, label)
 
 
 def passed(succeeded: Sequence[int], failed: Sequence[int], most: int, label: str) -> Markup:
-    """Return a small chart of successes above a line and failures below it. A column of `most` takes half of it."""
+    """Return a small chart, with successes above a line and failures below it, on a scale up to `most`."""
     half = _HEIGHT / 2
     scale, least = half / (most or 1), _HEIGHT / 20
-    up = _thin("fill-succeeded", succeeded, half, scale, least)
-    down = _thin("fill-failed", [-value for value in failed], half, scale, least)
-    return _drawn("spark", [_AXIS.format(width=_WIDTH, y=half), up, down], label)
+    up = _draw_columns("fill-succeeded", succeeded, half, scale, least)
+    down = _draw_columns("fill-failed", [-value for value in failed], half, scale, least)
+    return _draw("spark", [_AXIS.format(width=_WIDTH, y=half), up, down], label)
 
 
-def _thin(kind: str, values: Sequence[int], base: float, scale: float, least: float) -> Markup:
-    """Draw columns as one path, which takes half the bytes of rectangles. Negative values go down."""
+def _draw_columns(kind: str, values: Sequence[int], base: float, scale: float, least: float) -> Markup:
+    """Draw columns as one path, in half the bytes of rectangles. Negative values go down."""
     room = _WIDTH / max(len(values), 1)
     tall = {at: math.copysign(max(abs(value) * scale, least), -value) for at, value in enumerate(values) if value}
     columns = (f"M{at * room:.4g} {base:g}v{each:.3g}h{room - 2:.4g}V{base:g}z" for at, each in tall.items())
     return _PATH.format(kind=kind, columns="".join(columns))
 
 
-def _drawn(kind: str, content: Sequence[Markup], label: str, times: str = "") -> Markup:
+def _draw(kind: str, content: Sequence[Markup], label: str, times: str = "") -> Markup:
     joined = Markup("").join(content)
     return _COLUMNS.format(kind=kind, times=times, width=_WIDTH, height=_HEIGHT, label=label, content=joined)
 
 
 def bar(parts: Sequence[tuple[str, Number]], label: str) -> Markup:
-    """Return a bar of parts, each with the name of its colour. The numbers are appended to `label`.
+    """Return a bar of parts, each with the name of its colour. The label also lists the numbers.
 
-    A part is hatched if there are more tasks than were counted, because nobody knows its length.
+    A part whose count stopped early is hatched, because its length is unknown.
     """
     whole, at, content = sum(number.tasks for _, number in parts) or 1, 0.0, []
     for name, number in parts:
         if number.tasks:
-            width = max(100 * number.tasks / whole, _SLIGHTEST)
+            width = max(100 * number.tasks / whole, _NARROWEST)
             place = {"x": round(at, 2), "width": round(width, 2)}
             content.append(_PART.format(name=name, **place))
             if number.more:

@@ -1,23 +1,22 @@
-"""Decisions of people about selected tasks, or about all tasks that match a filter, after a dry run.
+"""Handles the forms, in which people decide about selected tasks, or about all that match a filter.
 
-Matching tasks are changed in slices, one per POST. The form carries the progress and the server keeps none, so it
-continues after a restart and in Lambda.
+Each POST changes a slice of the matching tasks. The form carries the progress, so this survives restarts, and works in
+Lambda.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import wraps
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
-from botocore.exceptions import BotoCoreError, ClientError
-from pynamodb.exceptions import PynamoDBException
 from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import ImmutableMultiDict
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -38,8 +37,9 @@ from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.web.cache import Spent
 from pynamodb_tracker.web.guard import who
 from pynamodb_tracker.web.page import (
+    DYNAMODB_ERRORS,
     FILTER,
-    OF_STEPS,
+    STEP_VERBS,
     VERBS,
     FieldError,
     Page,
@@ -57,101 +57,93 @@ log = logging.getLogger("pynamodb_tracker.web")
 SLICE = 100
 """Tasks per query."""
 SLICE_SECONDS = 8.0
-"""How long a POST starts on more tasks. API Gateway gives up after 30 seconds."""
+"""How long a POST keeps starting queries. API Gateway gives up after 30 seconds."""
 
 _MOST_FORM_BYTES = 1_000_000
 _MOST_FIELDS = 2000
-_FORM_TYPE = "application/x-www-form-urlencoded"
-_OF_DYNAMODB = (PynamoDBException, BotoCoreError, ClientError)
+
+Form = ImmutableMultiDict[str, str]
 
 
 def _audit(who: str, did: str, **about: object) -> None:
-    """Log who did what. Plain uvicorn does not show INFO."""
     log.warning(strict_json.dumps({"who": who, "did": did, **about}))
 
 
-_CHANGED = {
-    "reopen": (Status.FAILED, Status.IGNORED),
-    "ignore": (Status.PENDING, Status.IN_PROGRESS, Status.FAILED),
-}
-"""The states whose tasks a verb changes. Of tasks in progress, it ignores only abandoned ones."""
+_CHANGEABLE = {"reopen": (Status.FAILED, Status.IGNORED), "ignore": (Status.PENDING, Status.IN_PROGRESS, Status.FAILED)}
 
 _MOST_IN_DRY_RUN = 5000
-_FIELDS = ("reason", "first", "rate", "urgent")
-"""The fields of a dry run."""
+_DRY_RUN_FIELDS = ("reason", "first", "rate", "urgent")
 _EXAMPLES = 5
 _MOST_DONE = 10**9
 _UNITS = 3
-"""Write units of a reopen or an ignore: the row, and its entry that moves in the index."""
+"""Write units per task: one for the row, and two for its index entry, which moves."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One decision about tasks: the action, who takes it, and the reason."""
+    """An action on tasks, with its author and their reason."""
 
     verb: str
     step: BoundStep[Any]
     reason: str
     by: str
-    fencing_token: str | None = None
-    """The claim that is unlocked, as the page has shown it."""
-    even_in_group: bool = False
-    even_running: bool = False
-    cancelled: bool = False
-    """Whether a cancelled task is reopened."""
-    children: bool = False
-    """Whether the tasks that the task waits for are cancelled, too."""
-    rate: int | None = None
-    """The largest number of tasks that become due per minute."""
-    urgent: bool = False
-    """Whether reopened tasks get urgent."""
+    rate: int | None
+    """Tasks per minute."""
+    form: Form
+    """Its other options."""
 
     def carry_out(
         self, task_ids: Sequence[str], begin: datetime | None = None, done: int = 0
     ) -> tuple[Mapping[str, str], int]:
-        """Change the tasks. Return the refusals by task id, and how many tasks are due at once in spite of a rate.
+        """Change the tasks. Return the refusals by task id, and how many tasks are due now despite the rate.
 
-        With a rate, they become due one by one from `begin` on, after the `done` tasks. Raise if DynamoDB refuses all.
+        With a rate, tasks become due one by one from `begin`, after the `done` ones. Raise if DynamoDB refuses all.
         """
         at_once = 0
-        if self.verb == "reopen" and not self.cancelled:
+        if self.verb == "reopen" and not self.form.get("cancelled"):
             due_times = None if self.rate is None or begin is None else spread(begin, self.rate, done)
-            report = self.step.reopen_many(task_ids, by=self.by, due_times=due_times, urgent=self.urgent)
+            report = self.step.reopen_many(task_ids, by=self.by, due_times=due_times, urgent=self._is_urgent)
             errors, at_once = report.refused, report.due_now
         elif self.verb == "ignore":
             errors = self.step.ignore_many(task_ids, reason=self.reason, by=self.by).refused
         else:
-            errors = {task_id: error for task_id in task_ids if (error := self._end_run(task_id)) is not None}
+            errors = {task_id: error for task_id in task_ids if (error := self._change_one(task_id)) is not None}
         refused = {task_id: for_people(error) for task_id, error in errors.items()}
         about = {"use_case": self.step.model.tracker.use_case.name, "step": self.step.name}
         reason = {"reason": self.reason} if self.reason else {}
         for task_id in task_ids:
             why = {"refused": refused[task_id]} if task_id in refused else {}
             _audit(self.by, self.verb, **about, task_id=task_id, **reason, **why)
-        failures = [error for error in errors.values() if isinstance(error, _OF_DYNAMODB)]
-        if failures and len(failures) == len(task_ids):  # not allowed or throttled: the next ones would fail, too
+        failures = [error for error in errors.values() if isinstance(error, DYNAMODB_ERRORS)]
+        if failures and len(failures) == len(task_ids):  # the next tasks would fail, too
             raise failures[0]
         return refused, at_once
 
-    def keep(self, about: str, tasks: int) -> None:
-        """Keep the decision among the last commands of people."""
+    def record(self, about: str, tasks: int) -> None:
+        """Add the decision to the recent commands by people."""
         if tasks:
             rate = f"{self.rate} a minute" if self.rate else ""
             record(self.step.model, self.by, VERBS[self.verb], about, tasks=tasks, reason=self.reason or rate)
 
-    def _end_run(self, task_id: str) -> Exception | None:
+    @property
+    def _is_urgent(self) -> bool:
+        return bool(self.form.get("urgent")) and self.step.model.tracker.use_case.urgent
+
+    def _change_one(self, task_id: str) -> Exception | None:
         about: dict[str, Any] = {"reason": self.reason, "by": self.by}
+        options = {name: bool(self.form.get(name)) for name in ("children", "even_running")}
         try:
-            if self.verb == "reopen":
-                self.step.model.reopen(task_id, by=self.by, urgent=self.urgent)
+            if self.verb == "reopen":  # a cancelled task
+                self.step.model.reopen(task_id, by=self.by, urgent=self._is_urgent)
             elif self.verb == "unlock":
-                self.step.unlock(task_id, fencing_token=self.fencing_token, **about)
+                self.step.unlock(task_id, fencing_token=self.form.get("fencing_token") or None, **about)
             elif self.verb == "cancel_task":
-                options = {"children": self.children, "even_running": self.even_running}
                 self.step.model.cancel(task_id, **options, **about)
             else:
-                self.step.ignore(task_id, even_running=True, even_in_group=self.even_in_group, **about)
-        except (TrackerError, ValueError, *_OF_DYNAMODB) as error:
+                self.step.ignore(
+                    task_id, even_running=True, even_in_group=bool(self.form.get("even_in_group")), **about
+                )
+        except (TrackerError, ValueError, *DYNAMODB_ERRORS) as error:
             return error
         return None
 
@@ -163,52 +155,29 @@ class Slices:
     done: int
     refused: int
     examples: dict[str, str] = field(init=False, default_factory=dict)
-    """The first refusals of the last slice."""
     at_once: int
-    """How many of the changed tasks are due at once in spite of a rate."""
     cursor: str | None
 
 
-class Form(Mapping[str, str]):
-    """The fields of a form. A repeated field has its first value here, and all values in `all`."""
-
-    def __init__(self, text: str) -> None:
-        self._fields: dict[str, list[str]] = {}
-        for name, value in parse_qsl(text, keep_blank_values=True, max_num_fields=_MOST_FIELDS, errors="strict"):
-            self._fields.setdefault(name, []).append(value)
-
-    def all(self, name: str) -> list[str]:
-        """Return all values of a field."""
-        return self._fields.get(name, [])
-
-    def __getitem__(self, name: str) -> str:
-        return self._fields[name][0]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._fields)
-
-    def __len__(self) -> int:
-        return len(self._fields)
-
-
 async def _read_form(request: Request) -> Form:
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _FORM_TYPE:
-        raise HTTPException(415, "A form of this page is sent urlencoded.")
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/x-www-form-urlencoded":
+        raise HTTPException(415, "Send the form URL-encoded.")
     body = b""
     async for chunk in request.stream():
         body += chunk
         if len(body) > _MOST_FORM_BYTES:
             raise HTTPException(413, "The form is too large: select fewer tasks.")
     try:
-        return Form(body.decode("ascii"))
+        text = body.decode("ascii")
+        return Form(parse_qsl(text, keep_blank_values=True, max_num_fields=_MOST_FIELDS, errors="strict"))
     except ValueError:
-        raise HTTPException(400, "The form cannot be read.") from None
+        raise HTTPException(400, "The form is unreadable.") from None
 
 
 def _post(
     handle: Callable[[Decisions, Request, Form], Response],
 ) -> Callable[[Decisions, Request], Awaitable[Response]]:
-    """Make an endpoint of a method that takes the request's form and sends requests to DynamoDB."""
+    """Turn a method that takes a form into an endpoint, which runs it in a thread."""
 
     @wraps(handle)
     async def endpoint(self: Decisions, request: Request) -> Response:
@@ -218,25 +187,23 @@ def _post(
 
 
 class Decisions:
-    """The forms of a page."""
+    """The endpoints of a page's forms. The views show a refused form again."""
 
     def __init__(self, page: Page, views: Views) -> None:
         self._page = page
         self._views = views
-        """They show a refused form again."""
 
     @_post
     def decide(self, request: Request, form: Form) -> Response:
-        """Carry out the form of a view. A refused form is shown again at its address, with what was written."""
+        """Carry out a view's form. A refused form is shown again with its values, at the same address."""
         verb = form.get("verb", "")
-        carry_out = self._pause if verb in OF_STEPS else self._signal if verb == "signal" else self._change
+        carry_out = self._pause if verb in STEP_VERBS else self._signal if verb == "signal" else self._change
         return carry_out(request, form)
 
     def _change(self, request: Request, form: Form) -> Response:
-        """Change the selected tasks."""
         page, model = self._page, self._page.model(request)
         step = step_named(model, form.get("step"))
-        task_ids = list(dict.fromkeys(unquote(each, errors="strict") for each in form.all("task")))
+        task_ids = list(dict.fromkeys(unquote(each, errors="strict") for each in form.getlist("task")))
         if not task_ids:
             raise HTTPException(400, "No task is selected.")
         try:
@@ -248,7 +215,7 @@ class Decisions:
             return self._views.show_task(request, task_ids[0], **refused)
         with page.changing(model) as spent:
             refused_tasks, _ = decision.carry_out(task_ids)
-            decision.keep(task_ids[0] if len(task_ids) == 1 else step.name, len(task_ids) - len(refused_tasks))
+            decision.record(task_ids[0] if len(task_ids) == 1 else step.name, len(task_ids) - len(refused_tasks))
         if len(task_ids) == 1 and not refused_tasks:
             return page.redirect(request, model, "task", id=task_ids[0], done=decision.verb)
         if len(task_ids) == 1 and not form.get("state"):
@@ -265,44 +232,49 @@ class Decisions:
             back={name: form.get(name, "") for name in FILTER},
         )
 
-    def plan(self, request: Request) -> Response:
-        """Show which matching tasks a decision would change. This is a GET, and changes nothing."""
-        return self._plan(request, request.query_params)
-
-    def _plan(self, request: Request, query: Mapping[str, str], problem: FieldError | None = None) -> Response:
+    def plan(
+        self, request: Request, query: Mapping[str, str] | None = None, problem: FieldError | None = None
+    ) -> Response:
+        """Show which matching tasks a decision would change."""
+        query = request.query_params if query is None else query
         page, model = self._page, self._page.model(request)
         verb = query.get("verb", "reopen")
         asked = filter_of(model, query)
         self._check(request, verb, model, step=asked.state.step)
         _check_state(verb, asked)
-        # Tasks that come to the state from now on are not changed, however long the slices take.
+        # Exclude tasks that reach the state from now on, however long the slices take.
         now = clock.now()
         what = Filter(asked.state, asked.since, min(asked.until or now, now), asked.error, asked.exactly)
-        with page.metered(model) as spent:
+        with page.cache.metered(model) as spent:
             found = listing.find(what, limit=_MOST_IN_DRY_RUN, most_searched=_MOST_IN_DRY_RUN)
-        return page.show(
+        return self._show_progress(
             request,
-            "bulk.html",
-            model=model,
+            verb,
+            what,
+            query,
+            query.get("begin", ""),
             spent=spent,
-            verb=verb,
-            what=what,
             found=found,
             cost=Spent(writes=_UNITS * len(found.entries)),
-            slices=None,
-            said=VERBS[verb],
-            given={name: query.get(name, "") for name in _FIELDS} | {"begin": query.get("begin", "")},
             problems={} if problem is None else {problem.field: str(problem)},
             code=200 if problem is None else 400,
         )
 
+    def _show_progress(
+        self, request: Request, verb: str, what: Filter, query: Mapping[str, str], begin: str, **context: Any
+    ) -> Response:
+        given = {name: query.get(name, "") for name in _DRY_RUN_FIELDS} | {"begin": begin}
+        about = {"verb": verb, "said": VERBS[verb], "what": what, "given": given}
+        context = {"found": None, "slices": None, **about, **context}
+        return self._page.show(request, "bulk.html", model=self._page.model(request), **context)
+
     @_post
     def bulk(self, request: Request, form: Form) -> Response:
-        """Change the next slice of the matching tasks."""
+        """Change the next slice of matching tasks."""
         page, model = self._page, self._page.model(request)
         what = filter_of(model, form)
         if time_of(form, "until") is None:
-            raise HTTPException(400, "Begin with the dry run.")
+            raise HTTPException(400, "Start with the dry run.")
         _check_state(form.get("verb", ""), what)
         try:
             decision = self._decision(request, model, form, step_named(model, what.state.step))
@@ -315,27 +287,16 @@ class Decisions:
             )
             first = _limit_in(form, "first")
         except FieldError as error:
-            if error.field not in _FIELDS:
+            if error.field not in _DRY_RUN_FIELDS:
                 raise
-            return self._plan(request, form, error)
-        # Tasks do not become due at once because a person has waited before sending the form.
+            return self.plan(request, form, error)
+        # If somebody waits before sending the form, the tasks must not all become due at once.
         begin = max(begin, clock.now() - timedelta(minutes=slices.done / (decision.rate or 1)))
         with page.changing(model) as spent:
             _change_slice(decision, what, slices, first, begin)
             if slices.cursor is None:
-                decision.keep(" ".join(filter(None, (f"{what.state}", what.error))), slices.done)
-        return page.show(
-            request,
-            "bulk.html",
-            model=model,
-            spent=spent,
-            verb=decision.verb,
-            what=what,
-            found=None,
-            slices=slices,
-            said=VERBS[decision.verb],
-            given={name: form.get(name, "") for name in _FIELDS} | {"begin": begin.isoformat()},
-        )
+                decision.record(" ".join(filter(None, (f"{what.state}", what.error))), slices.done)
+        return self._show_progress(request, decision.verb, what, form, begin.isoformat(), spent=spent, slices=slices)
 
     def _decision(
         self, request: Request, model: type[Task], form: Form, step: BoundStep[Any], task_ids: Iterable[str] = ()
@@ -343,34 +304,22 @@ class Decisions:
         verb, reason = form.get("verb", ""), form.get("reason", "").strip()
         self._check(request, verb, model, step=step.name, task_ids=tuple(task_ids))
         if verb != "reopen" and not reason:
-            raise FieldError("reason", "Write a reason, for people who look at the task later.")
-        return Decision(
-            verb,
-            step,
-            reason,
-            who(request),
-            fencing_token=form.get("fencing_token") or None,
-            even_in_group=bool(form.get("even_in_group")),
-            even_running=bool(form.get("even_running")),
-            cancelled=bool(form.get("cancelled")),
-            children=bool(form.get("children")),
-            rate=_limit_in(form, "rate"),
-            urgent=bool(form.get("urgent")) and model.tracker.use_case.urgent,
-        )
+            raise FieldError("reason", "Enter a reason, for people who look at the task later.")
+        return Decision(verb, step, reason, who(request), _limit_in(form, "rate"), form)
 
     def _check(self, request: Request, verb: str, model: type[Task], **about: Any) -> None:
         if verb not in VERBS:
-            raise HTTPException(400, "Tasks can be reopened, ignored, cancelled or unlocked here, nothing else.")
+            raise HTTPException(400, "Tasks can only be reopened, ignored, cancelled or unlocked here.")
         self._page.check_allowed(request, verb, model, **about)
 
     def _signal(self, request: Request, form: Form) -> Response:
-        """Send an awaited signal to a task, once its form has shown what it sends."""
+        """Send an awaited signal to a task. Without choices, the form first shows the value again."""
         page, model = self._page, self._page.model(request)
         task_id, name, by = unquote(form.get("task", ""), errors="strict"), form.get("name", ""), who(request)
         page.check_allowed(request, "signal", model, signal=name, task_ids=(task_id,))
         about = {"use_case": model.tracker.use_case.name, "task_id": task_id, "signal": name}
         if (choices := sent_by_people(model).get(name)) is None:
-            raise HTTPException(400, f"People send no {visible(name)} to a task of {model.__name__}.")
+            raise HTTPException(400, f"People cannot send {visible(name)} to a task of {model.__name__}.")
         try:
             value = _value_in(form, choices)
             sends = value_text(value, name, task_id)
@@ -381,19 +330,18 @@ class Decisions:
                 if not sent.will_be_read:
                     raise too_late(sent.task, name)
                 record(model, by, f"sent {name} to", task_id, tasks=1)
-        except TypeError as error:  # the form has lost its round
+        except TypeError as error:  # the form lacks its round
             raise HTTPException(400, for_people(error)) from None
         except (FieldError, ValueNotStorableError) as error:
             refused = _refused(form, FieldError("value", for_people(error))) | {"verb": f"signal {name}"}
             return self._views.show_task(request, task_id, **refused)
-        except (TrackerError, *_OF_DYNAMODB) as error:
+        except (TrackerError, *DYNAMODB_ERRORS) as error:
             _audit(by, "signal", **about, refused=for_people(error))
             raise
         _audit(by, "signal", **about)
         return page.redirect(request, model, "task", id=task_id, done="signal")
 
     def _pause(self, request: Request, form: Form) -> Response:
-        """Pause a step for everybody, or resume it."""
         page, model = self._page, self._page.model(request)
         verb, step, reason = form["verb"], step_named(model, form.get("step")), form.get("reason", "").strip()
         page.check_allowed(request, verb, model, step=step.name)
@@ -412,14 +360,14 @@ class Decisions:
         return page.redirect(request, model)
 
     def count(self, request: Request) -> Response:
-        """Count all tasks of a use case. This is a POST because it reads the whole index, which no link should do."""
+        """Count all tasks of a use case. This reads the whole index, so it is a POST that no link can trigger."""
         page, model = self._page, self._page.model(request)
 
         def count() -> tuple[Mapping[State[Any], int], timedelta]:
             began = time.monotonic()
             return model.counts(), timedelta(seconds=time.monotonic() - began)
 
-        # This is the most expensive view, so a second click must not repeat it.
+        # This is expensive, so a second click must not repeat it.
         answer = page.kept(request, [model], "count", count)
         counts, took = answer.value
         history = page.histories[model.__name__]
@@ -429,26 +377,23 @@ class Decisions:
 
 
 def _limit_in(form: Form, name: str) -> int | None:
-    """Return the number in a field that limits a decision, or None if the field is empty."""
     number = whole_number(form, name, 0, _MOST_DONE)
     if form.get(name) and not number:
-        raise FieldError(name, "Write a number from 1, or nothing for all.")
+        raise FieldError(name, "Enter a number from 1, or leave it empty for all.")
     return number or None
 
 
 def _refused(form: Form, problem: FieldError, code: int = 400) -> dict[str, Any]:
-    """Return what a view needs to show a refused form again."""
     return {"problems": {problem.field: str(problem)}, "code": code, "verb": form.get("verb", ""), "given": form}
 
 
 def _value_in(form: Form, choices: Mapping[str, str]) -> Any:
-    """Return the value of a signal: the chosen one, or the one that was written."""
     if choices:
         if (choice := form.get("choice", "")) not in choices:
             raise HTTPException(400, f"Choose one of {', '.join(choices)}.")
         return exact_json.with_floats(exact_json.loads(choices[choice]))
     if not (text := form.get("value", "").strip()):
-        raise FieldError("value", "Write the value: a signal cannot be taken back.")
+        raise FieldError("value", "Enter a value. A signal cannot be taken back.")
     try:
         return exact_json.read(text)
     except ValueError as error:
@@ -456,29 +401,24 @@ def _value_in(form: Form, choices: Mapping[str, str]) -> Any:
 
 
 def _end_of_pause(form: Form) -> datetime | None:
-    """Return the end of a pause, or None if somebody must resume the step."""
     if not form.get("reason", "").strip():
-        raise FieldError("reason", "Write a reason: the pause is shown with it.")
+        raise FieldError("reason", "Enter a reason, which is shown with the pause.")
     try:
         end = end_of_pause(form.get("until", "").strip())
     except ValueError as error:
         raise FieldError("until", error) from None
     if end <= clock.now():
-        raise FieldError("until", "This is over already: write a time in the future.")
+        raise FieldError("until", "Enter a time in the future.")
     return None if end == clock.NEVER else end
 
 
 def _check_state(verb: str, what: Filter) -> None:
-    """Refuse a decision that would read all tasks of a state, change none, and report them as changed."""
-    if what.state.status not in _CHANGED.get(verb, ()):
-        raise HTTPException(400, f"To {verb} a task that is {what.state} changes nothing.")
+    if what.state.status not in _CHANGEABLE.get(verb, ()):
+        raise HTTPException(400, f"A task that is {what.state} cannot be {VERBS.get(verb, verb)}.")
 
 
 def _change_slice(decision: Decision, what: Filter, slices: Slices, first: int | None, begin: datetime) -> None:
-    """Change tasks from the cursor on, for some seconds, and at most the `first` ones of all slices.
-
-    With a rate, they become due from `begin` on.
-    """
+    """Change tasks from the cursor on for some seconds, up to `first` tasks in all slices together."""
     ends = time.monotonic() + SLICE_SECONDS
     while True:
         left = None if first is None else max(first - slices.done - slices.refused, 0)

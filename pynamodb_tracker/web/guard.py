@@ -1,6 +1,6 @@
-"""Checks every request: its host, its login, and whether this page's own forms sent it. Also sets security headers.
+"""Checks each request's host, login and origin, and adds security headers to responses.
 
-A refusal is plain text. Only `/healthz` needs no login, and it reveals nothing.
+A refusal is plain text. Only `/healthz` works without a login, and it reveals nothing.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from pynamodb_tracker.arguments import shown
 
 User = Callable[[Request], str | Awaitable[str | None] | None]
-"""Returns the name of the person who sent a request, or None if they may not see the page. May be async."""
+"""Returns the person's name, or None to refuse access. It may be async."""
 
 _WHO = "pynamodb_tracker.who"
 _ANONYMOUS = "web"
-"""The name of people who log in with the token, unless `user` returns one."""
+"""The name of everybody who logs in with a token."""
 _SAFE = ("GET", "HEAD")
 
 _CONTENT_POLICY = "; ".join(
@@ -36,7 +36,7 @@ _CONTENT_POLICY = "; ".join(
         "frame-ancestors 'none'",
     ]
 )
-"""No inline scripts or styles, no content from other hosts, no frames (https://www.w3.org/TR/CSP3/)."""
+"""Forbids inline scripts and styles, other hosts, and frames (https://www.w3.org/TR/CSP3/)."""
 
 HEADERS = {
     "Content-Security-Policy": _CONTENT_POLICY,
@@ -47,24 +47,24 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
-"""The headers of every response, including refusals."""
+"""Sent with every response, including refusals."""
 
 
 def who(request: Request) -> str:
-    """Return the name of the person who sent an accepted request."""
+    """Return the person's name."""
     name: str = request.scope[_WHO]
     return name
 
 
 class Guard:
-    """The ASGI app that runs the checks before the page."""
+    """An ASGI app that checks each request before the page handles it."""
 
     def __init__(self, app: ASGIApp, *, user: User | None, token: str | None, hosts: frozenset[str] | None) -> None:
         self._app = app
         self._user = user
         self._token = token
         self._hosts = hosts
-        # The cookie proves the token without containing it. Pages on several ports share cookies, so its name differs.
+        # The cookie proves the token without containing it. Its name differs per token, because ports share cookies.
         self._session = _digest(token or "", "session")
         self._cookie = f"pynamodb_tracker_{_digest(token or '', 'name')[:8]}"
 
@@ -85,30 +85,30 @@ class Guard:
         await (response or self._app)(scope, receive, send_with_headers)
 
     async def _check(self, request: Request) -> Response | None:
-        """Return the response to a request that the page must not see, or None for an accepted one."""
+        """Return a refusal or a login's redirect, or None to accept the request."""
         if request.scope["path"] == f"{root_path(request)}/healthz" and request.method in _SAFE:
             return PlainTextResponse("ok")
-        if refusal := self._refusal(request):
+        if refusal := self._check_origin(request):
             return refusal
         if self._token is not None and (response := self._login(request, self._token)):
             return response
-        name = _ANONYMOUS if self._user is None else await _name(self._user, request)
+        name = _ANONYMOUS if self._user is None else await _find_name(self._user, request)
         if not name:
             return PlainTextResponse("refused: you may not see this page", 403)
         request.scope[_WHO] = name
         return None
 
-    def _refusal(self, request: Request) -> Response | None:
+    def _check_origin(self, request: Request) -> Response | None:
         host = request.headers.get("host", "")
         if self._hosts is not None and (name := _host_name(host)) not in self._hosts:
-            # Otherwise, another site could make its name resolve to this address and read everything.
-            return PlainTextResponse(f"this page is not served as {name!r}: add --host-name to serve it so", 421)
+            # Otherwise, another site could let its name resolve to this address and read everything.
+            return PlainTextResponse(f"refused: to serve this page as {name!r}, add --host-name", 421)
         if request.method not in _SAFE and not _is_own(request.headers, host):
-            return PlainTextResponse("refused: the request comes from another site", 403)
+            return PlainTextResponse("refused: the request came from another site", 403)
         return None
 
     def _login(self, request: Request, token: str) -> Response | None:
-        """Return None for the right cookie, a redirect that sets it for the right token, or else a refusal."""
+        """Return None for the right cookie, a redirect that sets it for the right token, or a refusal."""
         given = request.query_params.getlist("token")
         if request.method in _SAFE and any(_is_same(each, token) for each in given):
             others = urlencode([each for each in request.query_params.multi_items() if each[0] != "token"])
@@ -121,17 +121,17 @@ class Guard:
                 path=root_path(request) or "/",
                 secure=request.scope["scheme"] == "https",
                 httponly=True,
-                samesite="lax",  # a link in a chat works, and a form of another site does not,
+                samesite="lax",  # links from a chat work, forms from other sites don't
             )
             return answer
         if _is_same(request.cookies.get(self._cookie, ""), self._session):
             return None
-        return PlainTextResponse("log in with the address that pynamodb-tracker web has printed", 401)
+        return PlainTextResponse("log in with the address that pynamodb-tracker web printed", 401)
 
 
-async def _name(user: User, request: Request) -> str | None:
+async def _find_name(user: User, request: Request) -> str | None:
     name = await run_in_threadpool(user, request)
-    if inspect.isawaitable(name):  # a coroutine would pass for a name
+    if inspect.isawaitable(name):
         name = await name
     if not (name is None or isinstance(name, str)):
         raise TypeError(f"user must return a name or None, not {shown(name)}")
@@ -139,7 +139,7 @@ async def _name(user: User, request: Request) -> str | None:
 
 
 def root_path(request: Request) -> str:
-    """Return the path where the page is mounted, without a slash at its end."""
+    """Return the path where the page is mounted, without a trailing slash."""
     path: str = request.scope.get("root_path", "")
     return path.rstrip("/")
 
@@ -160,10 +160,10 @@ def _host_name(host: str) -> str:
 
 
 def _is_own(headers: Headers, host: str) -> bool:
-    """Return whether a form or the script of this page sent the request.
+    """Return whether this page's own form or script sent the request.
 
-    Browsers tell in Sec-Fetch-Site. Over plain HTTP, except from localhost, they send only the Origin
-    (https://www.w3.org/TR/fetch-metadata/).
+    Browsers say so in Sec-Fetch-Site. Over plain HTTP, except to localhost, they send only the Origin:
+    https://www.w3.org/TR/fetch-metadata/
     """
     site = headers.get("sec-fetch-site")
     if site is not None:

@@ -1,4 +1,4 @@
-"""Shared by all views: the use cases, the settings, cached answers, templates and addresses."""
+"""What all views share: use cases, settings, cached answers, templates and addresses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 import jinja2
+from botocore.exceptions import BotoCoreError, ClientError
 from markupsafe import Markup
+from pynamodb.exceptions import PynamoDBException
 from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -25,19 +27,17 @@ from pynamodb_tracker.presentation.as_json import plain
 from pynamodb_tracker.presentation.history import History
 from pynamodb_tracker.presentation.listing import Filter
 from pynamodb_tracker.presentation.schedules import LATE_AFTER
-from pynamodb_tracker.presentation.task_facts import is_in_memory, location
+from pynamodb_tracker.presentation.task_facts import is_in_memory, location, steps_of
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
-from pynamodb_tracker.web import charts, json_form, words
-from pynamodb_tracker.web.assets import assets
-from pynamodb_tracker.web.cache import Answer, Cache, Spent, metered
+from pynamodb_tracker.web import charts, words
+from pynamodb_tracker.web.assets import read_assets
+from pynamodb_tracker.web.cache import Answer, Cache, Spent
 from pynamodb_tracker.web.guard import root_path, who
 
 V = TypeVar("V")
-
-HERE = Path(__file__).parent
 
 VERBS = {
     "reopen": "reopened",
@@ -46,50 +46,51 @@ VERBS = {
     "cancel_task": "cancelled as a whole",
     "unlock": "unlocked",
 }
-"""Actions on tasks, and the words for their results."""
+"""Actions on tasks, with the words for their results."""
 
-OF_STEPS = ("pause", "resume")
-"""Actions on steps."""
+STEP_VERBS = ("pause", "resume")
+
+DYNAMODB_ERRORS = (PynamoDBException, BotoCoreError, ClientError)
 
 FILTER = ("step", "state", "since", "until", "error", "exactly", "newest")
-"""The query of a list of tasks, except its cursor."""
+"""The query of a task list, except its cursor."""
+
+_JSON = "application/json"
+_WITH_SUFFIX = "pynamodb_tracker.json"
+_ONLY_IN_HTML = frozenset({"picture", "given", "selected", "pages", "most_shown", "sendable", "sends"})
+"""Only for forms and links, so not in JSON."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionRequest:
-    """An action that a person requests. The `authorize` function of `dashboard` allows or denies it.
+    """An action that somebody requests, which the `authorize` function of `dashboard` allows or denies.
 
-    The page also asks before it shows a button. Then there is no step or task.
+    The page also asks before it shows a button. Then `step` is None, and `task_ids` is empty.
     """
 
     user: str
     """The name that the `user` function returned."""
     action: str
-    """`reopen`, `ignore`, `cancel` (a run), `cancel_task`, `unlock` or `signal` for tasks, `pause` or `resume` for a
-    step."""
+    """On tasks: `reopen`, `ignore`, `cancel` (a run), `cancel_task`, `unlock` or `signal`. On a step: `pause` or
+    `resume`."""
     use_case: str
-    """The name of the use case."""
+    """The use case's stored name."""
     step: str | None = None
-    """The name of the step."""
     signal: str | None = None
-    """The name of the signal to send."""
+    """The stored name of the signal to send."""
     task_ids: tuple[str, ...] = ()
-    """Empty for an action on all tasks of a state that match a filter."""
+    """Empty for an action on all tasks that match a filter."""
 
 
 Authorize = Callable[[ActionRequest], bool]
 
 
 class FieldError(ValueError):
-    """A field of a form has a wrong value. The form is shown again, with the field marked."""
+    """A form field has a wrong value. The page shows the form again and marks the field."""
 
     def __init__(self, field: str, why: object) -> None:
         super().__init__(str(why))
         self.field = field
-
-
-_LEAST = 0.9
-"""The part of the refresh interval for which an answer is kept, so that a refresh gets a new one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,7 @@ class Settings:
     """The arguments of `dashboard`."""
 
     models: Mapping[str, type[Task]]
-    """The use cases by class name."""
+    """By class name."""
     actions: bool = False
     authorize: Authorize | None = None
     hide: frozenset[str] = frozenset()
@@ -109,12 +110,12 @@ class Page:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.cache = Cache(max(settings.refresh * _LEAST, timedelta(seconds=1)))
+        # Answers expire a bit before the page refreshes, so that a refresh gets new ones.
+        self.cache = Cache(max(settings.refresh * 0.9, timedelta(seconds=1)))
         self.histories = {name: History() for name in settings.models}
         """Exact counts by class name."""
-        self.assets = assets()
         self._templates = jinja2.Environment(
-            loader=jinja2.FileSystemLoader(HERE / "templates"),
+            loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
             autoescape=True,
             undefined=jinja2.StrictUndefined,
             trim_blocks=True,
@@ -122,8 +123,6 @@ class Page:
         )
         self._templates.filters |= words.FILTERS
         self._templates.globals |= {"charts": charts, "Status": Status, "now": words.now, "NEVER": clock.NEVER}
-
-    # Answers.
 
     def show(
         self,
@@ -137,16 +136,16 @@ class Page:
         live: bool = False,
         **context: Any,
     ) -> Response:
-        """Return a page. With an `answer`, its foot shows age and price. With `spent`, it shows only the price."""
+        """Return a page. The footer shows the age and price of an `answer`, or only the price in `spent`."""
         settings, url = self.settings, partial(self.url, request)
         table = model or next(iter(settings.models.values()))
         spent = answer.spent if answer is not None else spent or Spent()
-        if json_form.is_wanted(request):
+        if _wants_json(request):
             age = {} if answer is None else {"as_of": answer.time, "kept_for": answer.kept_for}
             about = {"use_case": model} if model else {}
-            about |= {name: each for name, each in context.items() if name not in json_form.OF_FORMS}
+            about |= {name: each for name, each in context.items() if name not in _ONLY_IN_HTML}
             found = plain({**about, "cost": spent, "cost_of_all_views": self.cache.total, **age})
-            return Response(exact_json.dumps(found, indent=2), code, media_type=json_form.TYPE)
+            return Response(exact_json.dumps(found, indent=2), code, media_type=_JSON)
         words.AS_OF.set(None if answer is None else answer.time)
         html = self._templates.get_template(template).render(
             url=url,
@@ -157,12 +156,12 @@ class Page:
             path=request.scope["path"],
             answer=answer,
             spent=spent,
-            asset=lambda name: url(path=f"static/{self.assets[name].hashed}"),
-            json_path=self._json_path(request),
+            asset=lambda name: url(path=f"static/{read_assets()[name][0]}"),
+            json_path=_json_path(request),
             total=self.cache.total,
             running_since=self.cache.since,
             actions=settings.actions,
-            may={verb: model is not None and self.allows(request, verb, model) for verb in (*VERBS, *OF_STEPS)},
+            may={verb: model is not None and self.allows(request, verb, model) for verb in (*VERBS, *STEP_VERBS)},
             late_after=LATE_AFTER,
             refresh=settings.refresh.total_seconds() if live else 0,
             table_name=table.Meta.table_name,
@@ -181,62 +180,45 @@ class Page:
         )
         return Markup(found)  # noqa: S704 - the template has escaped it
 
-    def _json_path(self, request: Request) -> str:
-        path, query = request.scope["path"], request.scope["query_string"].decode("latin-1")
-        return f"{quote(path)}{json_form.SUFFIX}{'?' if query else ''}{query}"
-
     def kept(
         self, request: Request, models: Sequence[type[Task]], name: str, ask: Callable[[], V], *about: object
     ) -> Answer[V]:
-        """Return the cached answer for a view of these use cases, or ask. `?fresh` asks sooner."""
+        """Return a view's cached answer, or ask for a new one. `?fresh` asks sooner."""
         key = (*(model.__name__ for model in models), name, *about)
         return self.cache.get(key, models, ask, fresh="fresh" in request.query_params)
 
     @contextmanager
-    def metered(self, *models: type[Task]) -> Iterator[Spent]:
-        """Yield the cost of a view without a cached answer."""
-        with metered(*models) as spent:
-            try:
-                yield spent
-            finally:
-                self.cache.total.add(spent)
-
-    @contextmanager
     def changing(self, model: type[Task]) -> Iterator[Spent]:
-        """Yield the cost of a block that changes tasks. Drop all earlier answers after it, however it ends."""
+        """Yield the cost of a block that changes tasks. Drop all cached answers after it, even if it fails."""
         try:
-            with self.metered(model) as spent:
+            with self.cache.metered(model) as spent:
                 yield spent
         finally:
             self.cache.forget()
 
     def url(self, request: Request, model: type[Task] | None = None, path: str = "", **query: object) -> str:
-        """Return an address of this page, with a use case or without. Omit empty values."""
+        """Return an address on this page, without empty query values."""
         of = "" if model is None else f"{model.__name__}/"
         text = words.query(**query)
         return f"{root_path(request)}/{of}{path}{'?' if text else ''}{text}"
 
-    def redirect(
-        self, request: Request, model: type[Task], path: str = "", *, code: int = 303, **query: object
-    ) -> Response:
-        """Send the browser to another address of this page."""
+    def redirect(self, request: Request, model: type[Task], path: str = "", **query: object) -> Response:
+        """Send the browser to another address on this page. A JSON address leads to another JSON address."""
         url = self.url(request, model, path, **query)
-        if json_form.is_by_suffix(request):
+        if request.scope.get(_WITH_SUFFIX):
             head, mark, rest = url.partition("?")
-            url = f"{head}{json_form.SUFFIX}{mark}{rest}"
-        return RedirectResponse(url, code)
-
-    # What a request is about.
+            url = f"{head}.json{mark}{rest}"
+        return RedirectResponse(url, 303)
 
     def model(self, request: Request) -> type[Task]:
-        """Return the use case that the address names."""
+        """Return the use case in the address."""
         model = self.settings.models.get(request.path_params["use_case"])
         if model is None:
-            raise HTTPException(404, "This page has no such use case.")
+            raise HTTPException(404, "Use case not found on this page.")
         return model
 
     def allows(self, request: Request, verb: str, model: type[Task], **about: Any) -> bool:
-        """Return whether a person may take an action on a use case."""
+        """Return whether the person may take this action."""
         authorize = self.settings.authorize
         if not self.settings.actions or authorize is None:
             return self.settings.actions
@@ -246,22 +228,34 @@ class Page:
         return allowed
 
     def check_allowed(self, request: Request, verb: str, model: type[Task], **about: Any) -> None:
-        """Refuse an action that a person may not take."""
+        """Refuse an action that the person may not take."""
         if not self.settings.actions:
-            raise HTTPException(403, "This page is read-only: start it with --actions to change tasks here.")
+            raise HTTPException(403, "This page is read-only. To change tasks here, start it with --actions.")
         if not self.allows(request, verb, model, **about):
-            raise HTTPException(
-                403, f"You may not {verb} {'steps' if verb in OF_STEPS else 'tasks'} of {model.__name__}."
-            )
+            noun = "steps" if verb in STEP_VERBS else "tasks"
+            raise HTTPException(403, f"You may not {verb.removesuffix('_task')} {noun} of {model.__name__}.")
 
 
-def steps_of(model: type[Task]) -> list[BoundStep[Any]]:
-    """Return the steps of a use case, in order."""
-    return list(model._bound_steps.values())
+def without_suffix(scope: dict[str, Any], use_cases: Mapping[str, object]) -> dict[str, Any]:
+    """Return a request's scope without `.json` at the end of the path, but with a mark that it was there."""
+    path = scope["path"].removesuffix(".json")
+    if path == scope["path"]:
+        return scope
+    return scope | {"path": path + "/" * (path.rpartition("/")[2] in use_cases), _WITH_SUFFIX: True}
+
+
+def _wants_json(request: Request) -> bool:
+    accepted = request.headers.get("accept", "")
+    return bool(request.scope.get(_WITH_SUFFIX)) or (_JSON in accepted and "text/html" not in accepted)
+
+
+def _json_path(request: Request) -> str:
+    path, query = request.scope["path"], request.scope["query_string"].decode("latin-1")
+    return f"{quote(path)}.json{'?' if query else ''}{query}"
 
 
 def step_named(model: type[Task], name: str | None) -> BoundStep[Any]:
-    """Return a step by its name."""
+    """Return a step by name."""
     for step in steps_of(model):
         if step.name == name:
             return step
@@ -269,27 +263,27 @@ def step_named(model: type[Task], name: str | None) -> BoundStep[Any]:
 
 
 def state_of(model: type[Task], query: Mapping[str, str]) -> State[Any]:
-    """Return the state that `step` and `state` name."""
+    """Return the state in a query."""
     if query.get("state") == str(model.cancelled):
         return model.cancelled
     step, status = step_named(model, query.get("step")), query.get("state", "")
     if status not in list(Status):
-        raise HTTPException(400, f"A step has no status {words.visible(status)!r}.")
+        raise HTTPException(400, f"{words.visible(status)!r} is not a status of a step.")
     state: State[Any] = getattr(step, status)
     return state
 
 
 def filter_of(model: type[Task], query: Mapping[str, str]) -> Filter:
-    """Return the filter of a query or a form. Durations count from now."""
+    """Return the filter in a query or a form."""
     since, until = time_of(query, "since"), time_of(query, "until")
     if since is not None and until is not None and since >= until:
-        raise FieldError("until", "the window is empty: this is not after the other time")
+        raise FieldError("until", "this must be after the other time")
     error, exactly = query.get("error", "").strip(), bool(query.get("exactly"))
     return Filter(state_of(model, query), since, until, error, exactly, bool(query.get("newest")))
 
 
 def time_of(query: Mapping[str, str], name: str) -> datetime | None:
-    """Return the time in a field, or None if the field is empty. Raise FieldError for any other text."""
+    """Return the time in a field, or None if it is empty. A duration counts back from now."""
     text = query.get(name, "").strip()
     try:
         return times.moment(text) if text else None
@@ -298,8 +292,8 @@ def time_of(query: Mapping[str, str], name: str) -> datetime | None:
 
 
 def whole_number(query: QueryParams | Mapping[str, str], name: str, default: int, most: int) -> int:
-    """Return a number from a query or a form, from 0 to `most`."""
+    """Return the number from 0 to `most` in a field."""
     text = query.get(name) or str(default)
     if not (text.isascii() and text.isdecimal() and len(text) <= len(str(most))):
-        raise FieldError(name, f"{name} is no number up to {most:,}.")
+        raise FieldError(name, f"{name} must be a number up to {most:,}.")
     return min(int(text), most)

@@ -1,4 +1,4 @@
-"""The view of one task: its history, its next step, its related tasks, and its attributes."""
+"""Collects the contents of a task's page."""
 
 from __future__ import annotations
 
@@ -24,23 +24,22 @@ from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.signal import signals_in
 from pynamodb_tracker.task.task import Task
+from pynamodb_tracker.web.words import status_words
 
 HIDDEN = "hidden"
-"""Shown instead of a hidden value."""
 
 _DEEPEST = 100
-"""Levels of data that are shown. Python can walk about 500."""
+"""Python's recursion ends at about 500 levels."""
 
 _BY_PEOPLE = ("ignored", "cancelled", "unlocked", "reopened")
-"""Types of entries in a task's errors that are not failures."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An event in the task's history."""
+    """An entry in the task's history."""
 
     kind: str
-    """`failed`, or the action of a person."""
+    """`failed`, or a person's action."""
     step: str
     attempt: int
     time: datetime
@@ -51,7 +50,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A step on the task's way."""
+    """A step on the task's path."""
 
     name: str
     where: str
@@ -61,65 +60,62 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class TaskView:
-    """The data of the page about one task."""
+    """The contents of a task's page."""
 
     task: Task
     step: BoundStep[Any] | None
-    """Where the task is, or was when it was cancelled. None after its success, and in a state that no step declares."""
+    """The task's step, even if it is cancelled. None for a finished task, and in a state that no step declares."""
     next: str
     is_abandoned: bool
     events: Sequence[Event]
-    """The last one first."""
+    """The newest first."""
     path: Sequence[Place]
     relations: Sequence[tuple[str, str]]
-    """Labels and texts about other tasks and the rule of repetition."""
+    """Labels and texts, such as the group, the parent and the repeat rule."""
     links: Mapping[str, tuple[type[Task], str]]
-    """Related tasks that the page can show, by label."""
+    """Related tasks on this page, by label."""
     group: str | None
     attributes: Mapping[str, Any]
     unread: Mapping[str, str]
-    """Why attributes cannot be read."""
+    """Why attributes are unreadable, by name."""
     signals: Mapping[str, Any]
-    """The received signals."""
     awaits: Sequence[str]
-    """The awaited signals that people can send."""
+    """The ones that people can send."""
     round: str
-    """The round of signals sent from here."""
+    """The task's current round, which signals must name."""
     family: Family | None
-    """The children, or None if the task waits for none."""
     family_links: Mapping[str, type[Task]]
-    """The children's use cases that the page can show, by their stored names."""
+    """The children's use cases on this page, by stored name."""
 
     @property
     def may_unlock(self) -> bool:
-        """Whether a worker has the task, dead or alive, so that it can be unlocked."""
+        """Whether a worker holds the task, alive or dead."""
         return self.step is not None and self.task.state.status is Status.IN_PROGRESS
 
     @property
     def may_end_run(self) -> bool:
-        """Whether a worker may be running the task, so that its run can be cancelled."""
+        """Whether a worker may still be running the task."""
         return self.may_unlock and not self.is_abandoned
 
     @property
     def may_cancel(self) -> bool:
-        """Whether the task has not ended, so that it can be cancelled at any step."""
+        """Whether the whole task can be cancelled, at any step."""
         return self.step is not None and self.task.cancelled is None
 
     @property
     def may_reopen(self) -> bool:
-        """Whether a reopen changes the task."""
-        state = self.task.state
-        return self.step is not None and (state.status in (Status.FAILED, Status.IGNORED) or state.status is None)
+        """Whether the task failed, gave up, or was cancelled."""
+        return self.step is not None and self.task.state.status in (Status.FAILED, Status.IGNORED, None)
 
     @property
     def may_ignore(self) -> bool:
-        """Whether the task can be ignored."""
+        """Whether no worker is running the task."""
         waits = self.task.state.status in (Status.PENDING, Status.FAILED)
         return self.step is not None and (waits or self.is_abandoned)
 
 
 def view(model: type[Task], task_id: str, *, hide: frozenset[str], known: Mapping[str, type[Task]]) -> TaskView:
-    """Read a task, as far as it can be read. `known` are the page's use cases by their stored names."""
+    """Load a task as far as it is readable. `known` are the page's use cases by stored name."""
     task = read_task(model, task_id)
     facts = task_as_json(task, with_data=True)
     state, others = task.state, {"created by": facts.get("creator"), "child of": facts.get("parent")}
@@ -142,10 +138,9 @@ def view(model: type[Task], task_id: str, *, hide: frozenset[str], known: Mappin
             if of and of["use_case"] in known
         },
         facts.get("group"),
-        {name: HIDDEN if name in hide else without(value, hide) for name, value in facts["attributes"].items()},
-        # An error may quote the value, for example of a damaged time.
-        {name: HIDDEN if name in hide else why for name, why in facts.get("unread", {}).items()},
-        {name: HIDDEN if name in hide else without(signal, hide) for name, signal in facts.get("signals", {}).items()},
+        without(facts["attributes"], hide),
+        without(facts.get("unread", {}), hide),  # an error may quote the damaged value
+        without(facts.get("signals", {}), hide),
         [name for name in facts.get("awaited_signals", ()) if name in sent_by_people(model)],
         round_of(task),
         family,
@@ -154,7 +149,7 @@ def view(model: type[Task], task_id: str, *, hide: frozenset[str], known: Mappin
 
 
 def sent_by_people(model: type[Task]) -> Mapping[str, Mapping[str, str]]:
-    """Return the choices of the signals that people can send, as JSON by the texts of their buttons, by stored name."""
+    """Return the signals that people can send, by stored name, each with JSON values by button text."""
     return {
         each.stored_name: {text: exact_json.dumps(value, ensure_ascii=False) for text, value in each.choices.items()}
         for each in signals_in(model)
@@ -163,7 +158,7 @@ def sent_by_people(model: type[Task]) -> Mapping[str, Mapping[str, str]]:
 
 
 def without(value: Any, hide: frozenset[str], depth: int = 0) -> Any:
-    """Return a JSON value without the parts that have these names, and without levels too deep for Python."""
+    """Return a JSON value with these parts hidden, cut off before it gets too deep for Python."""
     if depth == _DEEPEST and isinstance(value, dict | list):
         return "…"
     if isinstance(value, dict):
@@ -192,7 +187,7 @@ def _path(task: Task, step: BoundStep[Any] | None) -> list[Place]:
     is_done = task.state.status is Status.SUCCEEDED
     at = len(names) if is_done else names.index(step.name) if step is not None else -1
     ahead = "" if at < 0 or task.state.status is None else "to come"
-    status = (task.state.status or str(task.state)).replace("_", " ")
+    status = status_words(task.state.status or task.state)
     here = (
         "" if step is None else f"{status}, attempt {task.attempt} of {step.max_attempts}" if task.attempt else status
     )

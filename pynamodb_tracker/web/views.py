@@ -1,39 +1,37 @@
-"""The views. Each returns a whole page for a GET, and changes nothing."""
+"""The views. Each handles a GET, returns a whole page, and changes nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from botocore.exceptions import BotoCoreError, ClientError
 from markupsafe import Markup
-from pynamodb.exceptions import PynamoDBException
 from starlette.requests import Request
 from starlette.responses import Response
 
 from pynamodb_tracker.control.records import MOST_SCHEDULES
 from pynamodb_tracker.doctor import NotExaminedError, examine
+from pynamodb_tracker.dynamodb.limits import MAX_KEY_BYTES
 from pynamodb_tracker.model.hydration import rows_to_show
 from pynamodb_tracker.model.row import readable
 from pynamodb_tracker.presentation import listing
 from pynamodb_tracker.presentation.errors import for_people
-from pynamodb_tracker.presentation.history import find_passing
+from pynamodb_tracker.presentation.history import Passing, find_passing
 from pynamodb_tracker.presentation.now import Now, find_now
 from pynamodb_tracker.presentation.overview import MOST, Overview, look
 from pynamodb_tracker.presentation.running import MOST as MOST_RUNNING
 from pynamodb_tracker.presentation.running import find_running
 from pynamodb_tracker.presentation.schedules import find_schedules
-from pynamodb_tracker.presentation.task_facts import is_branch
+from pynamodb_tracker.presentation.task_facts import is_branch, steps_of
 from pynamodb_tracker.presentation.why_failed import LARGE_SAMPLE, MOST_SAMPLED, NO_ERRORS, SAMPLE, Errors, find_errors
-from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.find_by import find_by_text
 from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.web.cache import Answer, Spent
 from pynamodb_tracker.web.guard import root_path
 from pynamodb_tracker.web.page import (
+    DYNAMODB_ERRORS,
     FILTER,
     VERBS,
     FieldError,
@@ -41,78 +39,55 @@ from pynamodb_tracker.web.page import (
     filter_of,
     state_of,
     step_named,
-    steps_of,
     time_of,
     whole_number,
 )
 from pynamodb_tracker.web.task_view import HIDDEN, sent_by_people, view, without
 
 _MOST_IDS = 100
-"""Ids per search, and tasks that are shown of an attribute's value, unless somebody wants more."""
 _MOST_FOUND = 5000
 _MOST_SHOWN = 200
-"""Tasks of a group that are shown."""
 _MOST_GROUPS = 50
-"""Groups of errors per page."""
 _MOST_CHARACTERS = 100_000
-"""The part of a task's value that is shown at first."""
-_LONGEST_ID = 1024
-"""Bytes of the longest possible id."""
 
 
-@dataclass(frozen=True, slots=True)
-class FoundTask:
-    """A task that was found by its id or by an attribute."""
-
-    model: type[Task]
-    task_id: str
-    state: State[Any]
-    update_time: datetime | None
-    by: str = ""
-    """The attribute and its value, as in `customer=c-7`."""
-
-
-def _found_by(model: type[Task], text: str, most: int) -> Iterator[Task]:
-    """Return the newest tasks with the value of an attribute, as in `customer=c-7`, or none for an id."""
+def _find_by(model: type[Task], text: str, most: int) -> list[Task]:
+    """Return the newest tasks with an attribute value such as `customer=c-7`, or none for an id."""
     try:
         index, value = find_by_text(model, text)
-        return map(readable, index.query(value, newest_first=True, limit=most))
+        return [readable(task) for task in index.query(value, newest_first=True, limit=most)]
     except ValueError:  # it is an id
-        return iter(())
+        return []
 
 
-@dataclass(frozen=True, slots=True)
-class _StepFacts:
-    name: str
-    number: int
-    max_attempts: int
-    lock_for: timedelta
-    branch: bool
+def _read_overview(model: type[Task]) -> tuple[Overview, Errors, list[Passing] | None]:
+    steps = steps_of(model)
+    errors = find_errors(steps, sample=SAMPLE)
+    passing = find_passing(steps) if model.tracker.use_case.count_transitions else None
+    return look(steps, errors), errors, passing
 
 
 class Views:
-    """The views of a page."""
+    """The page's views. With `refused`, a view shows its form again."""
 
     def __init__(self, page: Page) -> None:
         self._page = page
         self._now: Answer[Now] | None = None
-        """The last picture of all use cases."""
         self._picture: tuple[Now, tuple[Any, ...], str, Markup] | None = None
-        """That picture as HTML, for people with the same permissions, at the same path."""
+        """The last answer as HTML, for people with the same permissions at the same path."""
 
     def home(self, request: Request) -> Response:
-        """Show what needs people. If the table cannot be reached, show the last picture, with the error."""
+        """Show what needs people. If the table is unreachable, show the last answer with the error."""
         models, problem = list(self._page.settings.models.values()), ""
         try:
             self._now = answer = self._page.kept(request, models, "now", partial(find_now, models))
-        except (PynamoDBException, BotoCoreError, ClientError) as error:
+        except DYNAMODB_ERRORS as error:
             if self._now is None:
                 raise
             answer, problem = self._now, for_people(error)
         now = answer.value
-        asked = sorted(
-            {(each.verb, each.link.model) for need in now.needs for each in need.actions if each.verb}, key=str
-        )
+        verbs = {(each.verb, each.link.model) for need in now.needs for each in need.actions if each.verb}
+        asked = sorted(verbs, key=str)
         may = tuple((verb, model) for verb, model in asked if model and self._page.allows(request, verb, model))
         known = self._picture  # another thread may replace it
         if known is None or not (known[0] is now and known[1:3] == (may, root_path(request))):
@@ -123,23 +98,18 @@ class Views:
         )
 
     def without_slash(self, request: Request) -> Response:
-        """Lead to the overview of a use case."""
+        """Redirect to a use case's overview."""
         return self._page.redirect(request, self._page.model(request))
 
-    def overview(self, request: Request) -> Response:
-        """Show what a use case has to do, why tasks failed, and what was done lately."""
-        return self.show_overview(request)
-
     def show_overview(self, request: Request, **refused: Any) -> Response:
-        """Show the overview, with its form again if that was `refused`."""
-        model = self._page.model(request)
-        answer, errors = self._overview(request, model)
-        history, passing, view = self._page.histories[model.__name__], None, answer.value
-        if model.tracker.use_case.count_transitions:
-            counted = self._page.kept(request, [model], "flow", partial(find_passing, steps_of(model)))
-            passing = counted.value
-            answer.spent.add(counted.spent)  # the cost object is a sum for this request only
-        return self._page.show(
+        """Show a use case's unfinished tasks, why tasks failed, and recent successes."""
+        page, model = self._page, self._page.model(request)
+        answer = page.kept(request, [model], "overview", partial(_read_overview, model))
+        view, errors, passing = answer.value
+        history = page.histories[model.__name__]
+        if view.exact is not None:
+            history.add(view.time, view.exact)
+        return page.show(
             request,
             "overview.html",
             passing=passing,
@@ -154,23 +124,8 @@ class Views:
             **{"given": {"step": request.query_params.get("pause", ""), "until": "", "reason": ""}, **refused},
         )
 
-    def _overview(self, request: Request, model: type[Task]) -> tuple[Answer[Overview], Errors]:
-        steps = steps_of(model)
-        errors = self._page.kept(
-            request, [model], "errors", partial(find_errors, steps, sample=SAMPLE), None, None, SAMPLE
-        )
-        found = self._page.kept(request, [model], "overview", partial(look, steps, errors.value))
-        if (exact := found.value.exact) is not None:
-            self._page.histories[model.__name__].add(found.value.time, exact)
-        spent = Spent()
-        spent.add(errors.spent)
-        spent.add(found.spent)
-        oldest = errors if errors.age > found.age else found
-        kept_for = max(errors.kept_for, found.kept_for)
-        return replace(found, spent=spent, time=oldest.time, kept_for=kept_for, asked=oldest.asked), errors.value
-
     def errors(self, request: Request) -> Response:
-        """Show the errors of a use case or a step in groups."""
+        """Show the errors of a use case or a step, grouped."""
         page, model, query = self._page, self._page.model(request), request.query_params
         chosen = {name: query.get(name, "").strip() for name in ("step", "since", "like")}
         steps = [step_named(model, chosen["step"])] if chosen["step"] else steps_of(model)
@@ -203,12 +158,9 @@ class Views:
             live=not problems,
         )
 
-    def tasks(self, request: Request) -> Response:
-        """Show a page of tasks in a state."""
-        return self.list_tasks(request, request.query_params)
-
-    def list_tasks(self, request: Request, query: Mapping[str, str], **refused: Any) -> Response:
-        """Show the tasks that match a filter, with their form again if that was `refused`."""
+    def list_tasks(self, request: Request, query: Mapping[str, str] | None = None, **refused: Any) -> Response:
+        """Show a page of tasks in a state that match a filter."""
+        query = request.query_params if query is None else query
         page, model = self._page, self._page.model(request)
         chosen = {name: query.get(name, "") for name in (*FILTER, "cursor")}
         if not chosen["step"]:
@@ -219,7 +171,7 @@ class Views:
             answer = page.kept(request, [model], "tasks", ask, *chosen.values())
         except FieldError as error:
             refused = {"problems": {error.field: str(error)}, "code": 400}
-        if state.status is not None:  # a success is pending of the next step
+        if state.status is not None:  # a step's success is the next step's pending
             chosen |= {"step": state.step, "state": state.status}
         return page.show(
             request,
@@ -234,19 +186,15 @@ class Views:
             **{"selected": [], "given": {}, **refused},
         )
 
-    def task(self, request: Request) -> Response:
+    def show_task(self, request: Request, task_id: str | None = None, **refused: Any) -> Response:
         """Show one task."""
         query = request.query_params
-        return self.show_task(
-            request, query.get("id", ""), done={**VERBS, "signal": "sent"}.get(query.get("done", ""), "")
-        )
-
-    def show_task(self, request: Request, task_id: str, *, done: str = "", **refused: Any) -> Response:
-        """Show a task, with its form again if that was `refused`."""
         page, model = self._page, self._page.model(request)
         known = {each.tracker.use_case.name: each for each in page.settings.models.values()}
-        with page.metered(model) as spent:
-            found = view(model, task_id, hide=page.settings.hide, known=known)
+        with page.cache.metered(model) as spent:
+            found = view(
+                model, query.get("id", "") if task_id is None else task_id, hide=page.settings.hide, known=known
+            )
         return page.show(
             request,
             "task.html",
@@ -254,8 +202,8 @@ class Views:
             spent=spent,
             view=found,
             task=found.task,
-            done=done,
-            most_shown=None if request.query_params.get("all") else _MOST_CHARACTERS,
+            done={**VERBS, "signal": "sent"}.get(query.get("done", ""), ""),
+            most_shown=None if query.get("all") else _MOST_CHARACTERS,
             sendable={
                 name: choices
                 for name, choices in sent_by_people(model).items()
@@ -265,7 +213,7 @@ class Views:
         )
 
     def workers(self, request: Request) -> Response:
-        """Show the workers that are running tasks of all use cases."""
+        """Show the workers that run tasks, in all use cases."""
         page, name = self._page, request.query_params.get("worker", "").strip()
         models = list(page.settings.models.values())
         answer = page.kept(request, models, "workers", partial(find_running, models, name or None), name)
@@ -274,7 +222,7 @@ class Views:
         )
 
     def schedules(self, request: Request) -> Response:
-        """Show the repeating tasks of a use case."""
+        """Show a use case's repeating tasks."""
         page, model = self._page, self._page.model(request)
         answer = page.kept(request, [model], "schedules", partial(find_schedules, model))
         return page.show(
@@ -289,11 +237,11 @@ class Views:
         )
 
     def group(self, request: Request) -> Response:
-        """Show a group: the task that has the turn, the shared data, and the tasks that wait for their turn."""
+        """Show a group's current task, shared data, and waiting tasks."""
         page, model, name = self._page, self._page.model(request), request.query_params.get("name", "")
-        with page.metered(model) as spent:
-            of = model.group(name)
-            turn, waiting, data = of.turn, of.waiting(limit=_MOST_SHOWN + 1), of.data
+        with page.cache.metered(model) as spent:
+            group = model.group(name)
+            turn, waiting, data = group.turn, group.waiting(limit=_MOST_SHOWN + 1), group.data
             ends = rows_to_show(model, [each for each in (turn, *waiting[:1]) if each is not None])
         return page.show(
             request,
@@ -310,30 +258,32 @@ class Views:
         )
 
     def find(self, request: Request) -> Response:
-        """Find tasks by ids or attributes, one per line, or a group by its name. A single result is shown itself."""
+        """Find tasks by ids or attribute values, one per line, or a group by name. Redirect to a single result."""
         page = self._page
         ids = [line.strip() for line in request.query_params.get("id", "").splitlines() if line.strip()]
         ids = list(dict.fromkeys(ids))
         asked, models = ids[:_MOST_IDS], list(page.settings.models.values())
-        possible = [task_id for task_id in asked if 1 <= len(task_id.encode(errors="replace")) <= _LONGEST_ID]
-        found: list[FoundTask] = []
+        possible = [task_id for task_id in asked if 1 <= len(task_id.encode(errors="replace")) <= MAX_KEY_BYTES]
+        found: list[dict[str, Any]] = []
         cut, most = dict[str, None](), max(whole_number(request.query_params, "most", _MOST_IDS, _MOST_FOUND), 1)
-        with page.metered(*models) as spent:
+        with page.cache.metered(*models) as spent:
             for model in models:
-                tasks = [(task, "") for task in rows_to_show(model, possible).values()]
+                tasks = [("", task) for task in rows_to_show(model, possible).values()]
                 for text in asked:
                     if text.partition("=")[0] in page.settings.hide:
                         continue
-                    by = list(_found_by(model, text, most + 1))
-                    cut |= {text: None} if len(by) > most else {}
-                    tasks += [(task, text) for task in by[:most]]
-                found += [FoundTask(model, task.task_id, task.state, task.update_time, by) for task, by in tasks]
+                    matching = _find_by(model, text, most + 1)
+                    cut |= {text: None} if len(matching) > most else {}
+                    tasks += [(text, task) for task in matching[:most]]
+                for by, task in tasks:
+                    about = {"task_id": task.task_id, "state": task.state, "update_time": task.update_time}
+                    found.append({"model": model, **about, "by": by})
             groups = [model for model in models if len(possible) == 1 and model.group(possible[0]).turn is not None]
         if len(ids) == 1 == len(found) + len(groups):
             if groups:
                 return page.redirect(request, groups[0], "group", name=ids[0])
-            return page.redirect(request, found[0].model, "task", id=found[0].task_id)
-        there = {each.by or each.task_id for each in found}
+            return page.redirect(request, found[0]["model"], "task", id=found[0]["task_id"])
+        there = {each["by"] or each["task_id"] for each in found}
         missing = [task_id for task_id in asked if task_id not in there and not groups]
         return page.show(
             request,
@@ -350,7 +300,7 @@ class Views:
         )
 
     def table(self, request: Request) -> Response:
-        """Show the doctor's findings about each table, and the declared steps."""
+        """Show the doctor's findings about each table, and its declared steps."""
         page, found, spent = self._page, [], Spent()
         tables: dict[int, list[type[Task]]] = {}
         for model in page.settings.models.values():
@@ -364,8 +314,9 @@ class Views:
                 findings, problem = [], str(error)
             its_steps = {
                 model: [
-                    _StepFacts(each.name, each.number, each.max_attempts, each.lock_for, is_branch(model, each.name))
-                    for each in steps_of(model)
+                    {name: getattr(step, name) for name in ("name", "number", "max_attempts", "lock_for")}
+                    | {"branch": is_branch(model, step.name)}
+                    for step in steps_of(model)
                 ]
                 for model in (first, *others)
             }

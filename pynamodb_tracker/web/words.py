@@ -1,8 +1,4 @@
-"""Text for the templates. Stored text must not look different from what it is.
-
-The templates escape HTML themselves. These functions escape control characters and marks that reverse the writing
-direction.
-"""
+"""Filters for the templates. They escape control characters and direction marks, and Jinja escapes HTML."""
 
 from __future__ import annotations
 
@@ -16,40 +12,38 @@ from pynamodb_tracker.presentation import exact_json
 from pynamodb_tracker.presentation.task_facts import GAVE_UP
 from pynamodb_tracker.presentation.text import escaped, span, took_in_words
 
-_CENT = 0.01
-
 
 def visible(value: object) -> str:
-    r"""Return a value as one line of text, with unprintable characters escaped as in `\x1b`."""
+    r"""Return a value as one line, with unprintable characters escaped as in `\x1b`."""
     return escaped(str(value))
 
 
 def status_words(status: object) -> str:
-    """Return a status for people: `in progress`, `gave up`."""
-    return GAVE_UP if status == "ignored" else str(status).replace("_", " ").replace("ignored", GAVE_UP)
+    """Return a status in words, as in `in progress` or `gave up`."""
+    return str(status).replace("_", " ").replace("ignored", GAVE_UP)
 
 
 def sentence(text: str) -> str:
-    """Return a text that begins with a capital letter."""
+    """Return a text with a capital letter first."""
     return text[:1].upper() + text[1:]
 
 
 def lines(text: str) -> str:
-    """Return a text of several lines with unprintable characters escaped."""
+    """Return a text of several lines, with unprintable characters escaped."""
     return "\n".join(map(escaped, text.splitlines()))
 
 
 AS_OF: ContextVar[datetime | None] = ContextVar("pynamodb_tracker_as_of", default=None)
-"""When a kept answer was read. What it says is as old as that, so its ages do not grow."""
+"""When a cached answer was read. Its ages count to that time, so they do not grow."""
 
 
 def now() -> datetime:
-    """Return the time from which ages count."""
+    """Return the time to which ages count."""
     return AS_OF.get() or clock.now()
 
 
 def ago(time: datetime | None) -> str:
-    """Return how far a time is from now: `in 4m` or `1d 17h ago`. `?` if it cannot be read."""
+    """Return how far away a time is, as in `in 4m` or `1d 17h ago`, or `?` if it is unreadable."""
     if time is None:
         return "?"
     away = time - now()
@@ -57,7 +51,7 @@ def ago(time: datetime | None) -> str:
 
 
 def since(time: datetime | None) -> str:
-    """Return how long ago a time was, without the word "ago"."""
+    """Return how long ago a time was, as in `4m`."""
     return "?" if time is None else span(now() - time)
 
 
@@ -67,23 +61,23 @@ def moment(time: datetime | None) -> str:
 
 
 def clock_time(time: datetime) -> str:
-    """Return the time of day in UTC, with the date if it was more than 24 hours ago."""
+    """Return a time of day in UTC, with the date if that is more than 24 hours ago."""
     is_recent = clock.now() - time < timedelta(days=1)
     return f"{time.astimezone(UTC):{'%H:%M' if is_recent else '%Y-%m-%d %H:%M'}} UTC"
 
 
 def number(value: float) -> str:
-    """Return a number with separators, and with one decimal if it is small and not whole."""
+    """Return a number with separators, and one decimal if it is below 100 and not whole."""
     return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:,.1f}"  # noqa: PLR2004 - three digits
 
 
 def money(dollars: float) -> str:
-    """Return a price, however small."""
-    return f"${dollars:,.2f}" if dollars >= _CENT else f"${dollars:.7f}".rstrip("0").rstrip(".")
+    """Return a price, with more digits below a cent."""
+    return f"${dollars:,.2f}" if dollars >= 0.01 else f"${dollars:.7f}".rstrip("0").rstrip(".")  # noqa: PLR2004 - a cent
 
 
 def json_text(value: object) -> str:
-    """Return a value as JSON on several lines, and text as it is."""
+    """Return a value as JSON, and a text as it is."""
     if isinstance(value, str):
         return escaped(value)
     indent = 2 if isinstance(value, dict | list) else None
@@ -91,32 +85,14 @@ def json_text(value: object) -> str:
 
 
 def in_form(task_id: str) -> str:
-    """Return an id quoted for a form field: browsers change or strip line breaks."""
+    """Return an id quoted for a form field, because browsers change line breaks."""
     return quote(task_id, safe="")
 
 
 def query(**values: object) -> str:
-    """Return the query of an address without empty values."""
+    """Return an address's query without empty values."""
     return urlencode([(name, str(value)) for name, value in values.items() if value not in (None, "", False)])
 
 
-FILTERS: dict[str, Callable[..., str]] = {
-    each.__name__: each
-    for each in (
-        visible,
-        status_words,
-        sentence,
-        lines,
-        span,
-        ago,
-        since,
-        moment,
-        clock_time,
-        number,
-        money,
-        json_text,
-        in_form,
-        took_in_words,
-    )
-}
-"""The filters by their names in templates."""
+_OWN = (visible, status_words, sentence, lines, ago, since, moment, clock_time, number, money, json_text, in_form)
+FILTERS: dict[str, Callable[..., str]] = {each.__name__: each for each in (*_OWN, span, took_in_words)}

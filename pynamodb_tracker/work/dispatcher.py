@@ -80,7 +80,7 @@ class Dispatcher:
 
     @property
     def is_foreign(self) -> bool:
-        """Whether this process was forked inside a block. It takes no tasks."""
+        """Whether this process was forked inside a block. Then it never takes a task."""
         return os.getpid() != self._process
 
     def goes_on(self) -> bool:

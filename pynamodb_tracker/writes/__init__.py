@@ -1,1 +1,1 @@
-"""What one write of a task's row is: its guards, its attributes, what takes part in it, and why it was refused."""
+"""Writes of a task's row: their guards, attributes and participants, and why one was refused."""

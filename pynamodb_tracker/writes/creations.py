@@ -1,4 +1,4 @@
-"""Creating a task: a put that requires that there is no such row. The task may be created already claimed."""
+"""Creating a task, pending or already claimed, unless the row exists."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pynamodb_tracker.dynamodb.error_codes import is_missing_table
 from pynamodb_tracker.dynamodb.limits import check
 from pynamodb_tracker.dynamodb.partiql import IF_ABSENT
 from pynamodb_tracker.dynamodb.transact_write import transact_write
-from pynamodb_tracker.exceptions import TaskAlreadyExistsError, TaskNotReadyError, ValueNotStorableError
+from pynamodb_tracker.exceptions import TaskAlreadyExistsError, ValueNotStorableError
 from pynamodb_tracker.model.changes import Changes, check_row_size, chunks_of_new_row, raise_if_invalid
 from pynamodb_tracker.model.references import text_of_new_trace
 from pynamodb_tracker.model.row import FORMAT, TaskRow, has_expired, keeps_expired, load, readable
@@ -26,7 +26,7 @@ from pynamodb_tracker.model.worker_name import this_worker
 from pynamodb_tracker.writes import register
 from pynamodb_tracker.writes.lock import new_token
 from pynamodb_tracker.writes.participants import send_though_busy
-from pynamodb_tracker.writes.refusals import cancelled_in_words
+from pynamodb_tracker.writes.refusals import describe_cancellation, kept_changing_error
 from pynamodb_tracker.writes.statements import StepStatements, get
 
 if TYPE_CHECKING:
@@ -38,26 +38,22 @@ _TRIES = 4
 
 
 class NewTask(Generic[T]):
-    """A task that can be created, with checked values in their stored form."""
+    """A task to create, with checked values in their stored form."""
 
-    # No dataclass: building one takes time at every cold start.
     __slots__ = ("changes", "chunks", "item", "over", "row")
 
     def __init__(self, row: T, item: Item, changes: Changes, chunks: Sequence[Item]) -> None:
         self.row = row
-        """The future task."""
         self.item = item
         self.changes = changes
-        """The user's attributes that have a value, including defaults."""
         self.chunks = chunks
-        """The overflow chunks of `data`, which are put together with the item."""
         self.over: TaskRow | None = None
-        """The expired row that it replaces. None if there must be no row."""
+        """The expired row to replace, or None if there must be no row."""
 
     def puts(self, table: TableConnection) -> list[dict[str, Any]]:
-        """Return the actions of a transaction that creates the task. The first one puts the row."""
+        """Return the transaction's actions that create the task. The first one puts the row."""
         in_table = {"TableName": table.table_name}
-        refused = {"ReturnValuesOnConditionCheckFailure": "ALL_OLD"}  # without a charge
+        refused = {"ReturnValuesOnConditionCheckFailure": "ALL_OLD"}  # at no charge
         condition = IF_ABSENT if self.over is None else _if_still_expired(self.over)
         row = {**in_table, **condition, **refused, "Item": self.item}
         return [{"Put": row}, *({"Put": {**in_table, "Item": chunk}} for chunk in self.chunks)]
@@ -76,64 +72,46 @@ def create(
     urgent: bool = False,
     also: Item | None = None,
 ) -> T:
-    """Create a task and return it.
+    """Create a task, by default pending at the first step and due now. Raises TaskAlreadyExistsError.
 
-    Args:
-        model: The use case.
-        task_id: Its id.
-        code: Its state; by default, pending at the first step.
-        due_time: When it is due; by default, now.
-        attributes: The user's attributes.
-        group: The group in which it waits for its turn.
-        trace: The trace that it continues.
-        repeat: The rule by which it repeats.
-        urgent: Whether it is urgent.
-        also: More of the tracker's attributes, in stored form.
-
-    Raises:
-        TaskAlreadyExistsError: The task exists. It is not changed.
+    `also` are more of the tracker's attributes in stored form.
     """
-    also = {**tracked(model, task_id, group=group, urgent=urgent, trace=trace), **(also or {})}
-    task = new_task(model, task_id, code, due_time, attributes, also=also, repeat=repeat)
+    also = {**tracker_attributes(model, task_id, group=group, urgent=urgent, trace=trace), **(also or {})}
+    task = build_new_task(model, task_id, code, due_time, attributes, also=also, repeat=repeat)
     for _ in range(_TRIES):
         try:
             put(task)
         except Refused as refused:
-            found = existing(model, task_id, refused)
+            found = load_existing(model, task_id, refused)
             if found is not None and readable(found).creation == task.row.creation:
-                # This call's own put, which was sent twice. In a group, the second one may have another number.
+                # This put was sent twice. In a group, the second one may have another number.
                 return task.row if group is None else found
-            if replaces_expired(task, found):
+            if can_put_again(task, found):
                 continue
+            seen = None if found is None else readable(found)
+            how = "" if seen is None or seen.cancelled is None else f", and {describe_cancellation(seen)}"
             raise TaskAlreadyExistsError(
-                f"cannot create {model.__name__} {task_id!r}: it exists, and is left as it is{_how_it_ended(found)}",
+                f"cannot create {model.__name__} {task_id!r}: it already exists{how}. It was not changed",
                 task_id=task_id,
                 task=found,
             ) from None
         else:
             return task.row
-    raise TaskNotReadyError(
-        f"cannot create {model.__name__} {task_id!r}: it changed {_TRIES} times meanwhile; try again", task_id=task_id
-    )
+    raise kept_changing_error(model, task_id, "create", _TRIES)
 
 
-def _how_it_ended(found: TaskRow | None) -> str:
-    row = None if found is None else readable(found)
-    return "" if row is None or row.cancelled is None else f"; {cancelled_in_words(row)}"
-
-
-def replaces_expired(task: NewTask[Any], found: TaskRow | None) -> bool:
-    """Return whether a refused new task can be put again: over an expired row, or because the row is gone."""
+def can_put_again(task: NewTask[Any], found: TaskRow | None) -> bool:
+    """Return whether a refused task can be put again, over an expired row or a deleted one."""
     before, task.over = task.over, None
     if found is None:
-        return before is not None  # it was deleted since
+        return before is not None
     if has_expired(found) and not keeps_expired.get():
         task.over = found
     return task.over is not None
 
 
 def _if_still_expired(row: TaskRow) -> dict[str, Any]:
-    """Return the condition that an expired row was not claimed, reopened or replaced since it was read."""
+    """Return the condition that an expired row is unchanged."""
     stored = row._row_state.stored
     seen = {name: stored[name] for name in ("expire_time", "status", "fence", "creation", "lock") if name in stored}
     return {
@@ -143,7 +121,7 @@ def _if_still_expired(row: TaskRow) -> dict[str, Any]:
     }
 
 
-def new_task(
+def build_new_task(
     model: type[T],
     task_id: str,
     code: int | None,
@@ -154,21 +132,18 @@ def new_task(
     repeat: Repeat | None = None,
     now: datetime | None = None,
 ) -> NewTask[T]:
-    """Check the values of a task that is created `now`. The arguments are those of `create`.
-
-    A task that repeats is due at the first occurrence at or after its due time. Raises a TypeError for an attribute
-    that is not declared, a ValueNotStorableError that names the attribute, or a ValueError for a rule that has no
-    occurrence left.
-    """
+    """Build a task from the arguments of `create`. A rule without occurrences is a ValueError."""
     model.tracker.check_own(attributes)
     now = now or clock.now()
+    if isinstance(due_time, timedelta):
+        due_time = now + due_time
+    due, also = now if due_time is None else max(now, due_time), also or {}
     if repeat is not None:
-        at = _due(now, due_time)
-        turn = register.first_turn(repeat, at)
+        turn = register.first_turn(repeat, due)
         if turn is None:
-            raise ValueError(f"cannot create {model.__name__} {task_id!r}: {repeat} has no occurrence at or after {at}")
-        due_time, also = turn[0], {**(also or {}), **turn[1]}
-    item = {**_item(model, task_id, code, now, due_time, is_urgent="urgent" in (also or ())), **(also or {})}
+            raise ValueError(f"cannot create {model.__name__} {task_id!r}: {repeat} never occurs at or after {due}")
+        due, also = max(now, turn[0]), {**also, **turn[1]}
+    item = {**_build_item(model, task_id, code, now, due, is_urgent="urgent" in also), **also}
     changes = {}
     try:
         given = model(**attributes)
@@ -185,7 +160,9 @@ def new_task(
     row = load(model, item)
     for name, why in unreadable_in(row).items():
         raise ValueNotStorableError(
-            f"{model.__name__}.{name} cannot be stored: it does not read back: {why}", task_id=task_id, attribute=name
+            f"{model.__name__}.{name} cannot be stored: it cannot be read again: {why}",
+            task_id=task_id,
+            attribute=name,
         ) from why
     check_row_size(row, {})
     if chunks:
@@ -193,7 +170,7 @@ def new_task(
     return NewTask(row, item, changes, chunks)
 
 
-def claimed_task(
+def build_claimed_task(
     statements: StepStatements[T],
     task_id: str,
     attributes: Mapping[str, Any],
@@ -202,15 +179,11 @@ def claimed_task(
     payload: str | None = None,
     trace: Mapping[str, str] | None = None,
 ) -> NewTask[T]:
-    """Check the values of a task that is created in progress at this step. Raises the errors of `new_task`.
-
-    One token is the task's `lock`, its `creation`, and the `lock` of its overflow chunks. The size includes all
-    attributes that a claim sets.
-    """
+    """Build a task that is created in progress. Its `creation` is also its `lock` and its chunks' `lock`."""
     model, codes, now = statements.model, statements.codes, clock.now()
     token, expire = {"S": new_token()}, {"S": clock.stamp(now + lock_for)}
     also: Item = {
-        **tracked(model, task_id, trace=trace),
+        **tracker_attributes(model, task_id, trace=trace),
         "creation": token,
         "lock": token,
         "due_time": expire,
@@ -223,11 +196,11 @@ def claimed_task(
     }
     if payload is not None:
         also[statements.payload.attr_name] = {"S": payload}
-    return new_task(model, task_id, codes.in_progress, None, attributes, also=also, now=now)
+    return build_new_task(model, task_id, codes.in_progress, None, attributes, also=also, now=now)
 
 
-def as_pending(statements: StepStatements[T], task: NewTask[T], token: str) -> NewTask[T]:
-    """Return the task, pending at this step, with a token that refuses late copies of earlier requests."""
+def build_pending_task(statements: StepStatements[T], task: NewTask[T], token: str) -> NewTask[T]:
+    """Make a claimed task pending, with a token that blocks late copies of earlier requests."""
     code, now, lock = statements.codes.pending, {"S": clock.stamp(clock.now())}, {"S": token}
     item: Item = {
         **task.item,
@@ -245,7 +218,7 @@ def as_pending(statements: StepStatements[T], task: NewTask[T], token: str) -> N
     return NewTask(task.row, item, task.changes, [{**chunk, "lock": lock} for chunk in task.chunks])
 
 
-def tracked(
+def tracker_attributes(
     model: type[TaskRow],
     task_id: str,
     *,
@@ -255,10 +228,7 @@ def tracked(
     creator: TaskRow | None = None,
     by: str | None = None,
 ) -> Item:
-    """Return the stored group, urgency and trace of a new task, which a caller or a hook gives.
-
-    Without a `trace`, it inherits the one of its `creator`. `by` is the run that creates it.
-    """
+    """Return a new task's stored group, urgency and trace, by default the trace of its `creator`."""
     stored: Item = {}
     if group is not None:
         stored |= {"group": {"S": group}, "group_number": {"N": "0"}}
@@ -270,37 +240,24 @@ def tracked(
     return stored
 
 
-def existing(model: type[T], task_id: str, refused: Refused) -> T | None:
-    """Return the existing row. It may be this call's own, because the network itself repeats requests."""
+def load_existing(model: type[T], task_id: str, refused: Refused) -> T | None:
+    """Return the row that refused a put, maybe the call's own."""
     if refused.item is not None:
         return load(model, refused.item)
     return get(model, task_id) if refused.repeated else None
 
 
-def _due(now: datetime, due_time: datetime | timedelta | None) -> datetime:
-    """Return when a new task is due: never before it is created."""
-    if isinstance(due_time, timedelta):
-        due_time = now + due_time
-    return now if due_time is None else max(now, due_time)
-
-
-def _item(
-    model: type[T],
-    task_id: str,
-    code: int | None,
-    now: datetime,
-    due_time: datetime | timedelta | None,
-    *,
-    is_urgent: bool,
+def _build_item(
+    model: type[T], task_id: str, code: int | None, now: datetime, due: datetime, *, is_urgent: bool
 ) -> Item:
-    tracker, created, row_key = model.tracker, {"S": clock.stamp(now)}, model.tracker.key(task_id)
+    tracker, row_key, created = model.tracker, model.tracker.key(task_id), {"S": clock.stamp(now)}
     code = tracker.steps[0].pending if code is None else code
     key = {"status_key": {"S": tracker.status_key(code, task_id, is_urgent=is_urgent)}}
     item: Item = {
         **row_key,
         "status": {"N": str(code)},
         **(key if tracker.is_indexed(code) else {}),
-        "due_time": {"S": clock.stamp(_due(now, due_time))},
+        "due_time": {"S": clock.stamp(due)},
         "create_time": created,
         "update_time": created,
         "creation": {"S": new_token()},
@@ -315,10 +272,10 @@ def _item(
 
 
 def put(task: NewTask[T], *, until: datetime | None = None) -> None:
-    """Put the row of a new task together with its overflow chunks. Raise Refused if the row exists."""
+    """Put a new task with its overflow chunks. Raise Refused if the row exists."""
     table = task.row.tracker.connection()
     puts = task.puts(table)
-    if participants := register.at_creation(task.row, task.item):
+    if participants := register.creation_participants(task.row, task.item):
         unapplied = send_though_busy(table, lambda: puts[0], participants, more=puts[1:])
     elif len(puts) > 1:
         unapplied = transact_write(table, puts, until=until)

@@ -1,7 +1,4 @@
-"""The claim by which a run holds its task, the journal of what the run has done so far, and the tokens of claims.
-
-Code that gets only the claim can extend it, but change nothing else of the run.
-"""
+"""A run's claim on its task, its journal, and the tokens of claims."""
 
 from __future__ import annotations
 
@@ -30,11 +27,11 @@ from pynamodb_tracker.writes.transition import Transition
 T = TypeVar("T", bound=TaskRow)
 
 _UNKNOWN = datetime.fromtimestamp(0, UTC)
-"""Stands for a creation time that cannot be read; the attempt fails then."""
+"""Stands for an unreadable creation time."""
 
 
 _MOST_RELEASES = 10
-"""After so many releases, a last attempt need not run alone: then releases soon count as attempts."""
+"""After this many releases, a last attempt need not run alone."""
 
 _guard = threading.Lock()
 _last = 0
@@ -43,17 +40,15 @@ _passed = count(1)
 
 @in_forked_process
 def _renew() -> None:
-    """Give a forked process its own lock: a thread of its parent may have held this one when it forked."""
+    """Give a forked process a new lock, because another thread may hold this one."""
     global _guard  # noqa: PLW0603 - the order holds for the whole process
     _guard = threading.Lock()
 
 
 def new_token(above: str | None = None) -> str:
-    """Return a token later than `above`, the row's own, and than all earlier tokens of this process for the row.
+    """Return a token that is later than all earlier ones of this process for the row, and than `above`, the row's own.
 
-    It has 16 hex digits of the real clock in nanoseconds, so that the tokens of a row sort by time, then 8 random ones.
-    A stopped clock does not stop the tokens. A row with a token from the future, because of a wrong clock or damage,
-    does not affect the tokens of other rows.
+    It has the real clock's nanoseconds in 16 hex digits, then 8 random ones.
     """
     global _last  # noqa: PLW0603 - the order holds for the whole process
     with _guard: _last = moment = max(time.time_ns(), _last + 1)  # fmt: skip  # noqa: E701 - as in SharedConnection
@@ -64,92 +59,81 @@ def new_token(above: str | None = None) -> str:
 
 
 class PendingSuccess:
-    """A success that a transaction records, either the block's, `ctx.transaction(succeed=True)`, or the run's own.
-
-    If the block does not commit its transaction, the attempt fails.
-    """
+    """A success that a transaction records: the block's, `ctx.transaction(succeed=True)`, or the run's own."""
 
     __slots__ = ("error", "of_block", "recorded", "sent")
 
     def __init__(self, *, of_block: bool = True) -> None:
         self.of_block = of_block
-        """Whether the block commits it; otherwise the run does, at its end."""
+        """Whether the block has to commit it, or else fail."""
         self.recorded = False
         self.sent: tuple[Changes, Transition] | None = None
-        """The block's changes and the success that was sent without a response. It may be applied by now, or later."""
+        """Changes and a success that got no response, and may still be applied."""
         self.error: BaseException | None = None
-        """Why the last transaction was not committed."""
+        """The last transaction's error."""
 
 
 class Claim(Generic[T]):
-    """A claimed task. Only the expiry changes. `task` is the claimed row, which the block then changes."""
-
-    # No dataclass: building one takes time at every cold start.
+    """A claimed task. Only its expiry changes, and the block changes `task`, the claimed row."""
 
     def __init__(self, statements: StepStatements[T], task: T, token: str, before: Item | None = None) -> None:
         self.statements: Final = statements
         self.task: Final = task
         self.before: Final = before
-        """The stored row before the claim. None if the response was lost, or if the claim created the task."""
+        """The stored row before the claim. None if unknown, or if the claim created the task."""
         self.process: Final = os.getpid()
-        """The process that claimed the task. Its forked children do not hold the task."""
         self.token: Final = token
-        """The row's `lock`. If the row has another token, nothing of this run is recorded."""
         self.abandoned: Sequence[Failure] = ()
-        """Earlier attempts that ended without a result, and are not in the row's `errors` yet."""
-        values = readable(task).attribute_values  # if one is missing that every row has, the attempt fails
+        """Earlier attempts without a result, to be added to `errors`."""
+        values = readable(task).attribute_values  # if a required one is missing, the attempt fails
         task._row_state.claimed = task._row_state.stored, {**values}
         self.start_time: Final[datetime | None] = values.get("update_time")
-        """When the task was claimed. None if that cannot be read."""
+        """When the task was claimed, or None if unreadable."""
         self.expire_time: datetime = values["lock_expire_time"]
         self.attempt: Final[int] = values.get("attempt") or 1
         *earlier, fence = values.get("unfinished") or [values.get("fence") or 0]
         self.fence: Final[int] = fence
-        """The number of this claim of the task. A later holder has a higher number."""
+        """The number of this claim."""
         self.unfinished: Final[list[int]] = earlier
         """Fences of earlier claims that never finished."""
         self.create_time: Final[datetime] = values.get("create_time", _UNKNOWN)
-        """When the task was created. A task that was deleted and created again is another one."""
         self.round: Final[str] = values.get("round") or values.get("creation") or ""
-        """The round that the task is in during this run. The success may begin the next round."""
+        """The task's round during this run. The success may begin the next one."""
         self.release_count: Final[int] = values.get("release_count") or 0
         """How often the task was released without using up an attempt."""
         self.is_out_of_time = False
-        """Whether a deadline has ended the tries of a request."""
+        """Whether a deadline ended a request's retries."""
         self._extending: Final = threading.Lock()
 
     @property
     def step(self) -> str:
-        """The name of the step."""
+        """The step's name."""
         return self.statements.codes.step
 
     @property
     def took_over(self) -> bool:
-        """Whether the run before this one did not end: its worker died, or lost the lock."""
+        """Whether the previous run did not end, because its worker died or lost the lock."""
         return self.attempt > 1 and self.fence - 1 in self.unfinished
 
     @property
     def is_last_chance(self) -> bool:
-        """Whether this is the last attempt, and the one before it ended without a result.
-
-        Claims that were released in between do not count. After many of them, it does not matter any more.
-        """
+        """Whether this is the last attempt, and the previous one ended without a result."""
         after = self.fence - 1 - self.release_count
         died = self.release_count < _MOST_RELEASES and any(fence >= after for fence in self.unfinished)
         return self.attempt == self.statements.max_attempts > 1 and died
 
     @property
     def is_foreign(self) -> bool:
-        """Whether this process was forked from the one that claimed the task, inside its block."""
+        """Whether this process was forked inside the block."""
         return self.process != os.getpid()
 
     def describe_foreign(self) -> str:
-        """Return why a forked process writes nothing."""
+        """Say why this forked process writes nothing."""
         return f"process {self.process} claimed {self}, and this is process {os.getpid()}, forked inside its block"
 
     @property
     def log_fields(self) -> dict[str, object]:
-        """The extra fields of log records about this run."""
+        """Extra fields for log records."""
         return log_fields(self.task.use_case_id, self.step, self.task.task_id, self.attempt, self.fence)
 
     def __str__(self) -> str:
@@ -159,67 +143,63 @@ class Claim(Generic[T]):
         """Return whether this claim holds the row."""
         return row.lock == self.token and row.status == self.statements.codes.in_progress
 
-    def extended(self, expire_time: datetime) -> None:
-        """Move the expiry, but never back: the block and its heartbeat may extend the lock at the same time."""
-        with self._extending:
+    def note_extension(self, expire_time: datetime) -> None:
+        """Move the expiry forward."""
+        with self._extending:  # the block and its heartbeat may extend the lock at the same time
             self.expire_time = max(self.expire_time, expire_time)
             self.task.attribute_values["lock_expire_time"] = self.expire_time
 
 
 class Journal(Generic[T]):
-    """What a run has done so far, and its requests for writes together with its end."""
+    """A run's history so far, and the writes that it wants to send together with its end."""
 
-    # No dataclass, and defaults of the class: few runs need most of it.
+    # Class defaults, because few runs need most of them.
 
     outcome: Literal["succeeded", "failed", "ignored", "released"] | None = None
-    """The recorded end of the run. The row does not tell, because the task may be due again."""
+    """The recorded end."""
     skipped_occurrence = False
-    """Whether the last attempt at an occurrence has failed, and the task waits for the next occurrence."""
+    """Whether the last attempt at an occurrence failed."""
     postponed = False
-    """Whether the run has failed without using up an attempt."""
+    """Whether the failure used up no attempt."""
     ended = False
-    """Whether the block has ended, or its success is recorded. The run then writes nothing more."""
+    """Whether the run must not write anything more."""
     ended_with: Sequence[Participant] = ()
-    """The participants in the recorded end."""
     returned: Mapping[str, object] = MappingProxyType({})
-    """The values that the function has returned. Empty for a block that the library does not call."""
+    """The function's return values, if the library calls it."""
     unstarted: Exception | None = None
-    """Why the attempt is released: an async function cannot begin, or the success would be wrong."""
+    """Why the attempt has to be released."""
     result: str | None = None
-    """The result, as JSON, that is stored with the success."""
     expects_result = False
-    """Whether the block has to store its result before it records its success in a transaction."""
+    """Whether the block must store its result before its success."""
     obeys_control = False
-    """Whether the success leads to required steps that this program does not declare."""
+    """Whether the success leads to required steps of other programs."""
     saves = 0
-    """How many saves of this run were sent."""
     unsure: tuple[Changes, Changes] | None = None
-    """The changes of a save without a response, and their sent form. The save may have been applied, or still be."""
+    """A save without a response: its changes and their sent form."""
     success: tuple[Changes, Changes] | None = None
-    """The changes of the success, and their sent form. A retry sends the same."""
+    """The success's changes and their sent form, kept for a retry."""
     pending_success: PendingSuccess | None = None
-    """Set if a transaction records the success."""
     failure: Failure | None = None
-    """The recorded failure. A retry sends the same."""
+    """The failure, kept for a retry."""
     is_in_doubt = False
     """Whether the end may be recorded, because a response was lost."""
     interrupt: BaseException | None = None
-    """An exception from elsewhere that looked like a problem with a value. It is raised after the end is recorded."""
+    """An exception that looked like a problem with a value. It is raised after the end is recorded."""
     lost: LockLostError | None = None
-    """The proof, found in the row, that another claim or command has taken the task."""
+    """The row's proof that another claim or command has taken the task."""
     on_loss: Callable[[LockLostError], None] | None = None
     """Called once, when the row proves that the lock is lost."""
 
     def __init__(self, claim: Claim[T]) -> None:
         self.claim: Final = claim
         self.additions: Final[dict[str, Any]] = {}
-        """The block's requests for its success, by the names of `features`."""
+        """The block's requests for its success, by feature name."""
         self.next_code: int = claim.statements.codes.succeeded
-        """The state after the success, if no other round begins: the step that the run has chosen, or the next one."""
-        self.max_inline_data = claim.task._row_state.stored.get("data")
-        """The stored `data`: the text, or the pointer to its overflow chunks."""
+        """The state after the success."""
+        self.stored_data = claim.task._row_state.stored.get("data")
+        """The stored `data`: the text, or a pointer to its overflow chunks."""
         self.writing: Final = threading.RLock()
-        """Serializes saves, transactions and the end of the block, which different threads may send."""
+        """Serializes saves, transactions and the end, because several threads may send them."""
         self._losing: Final = threading.Lock()
 
     def has_pending_success(self) -> bool:
@@ -227,7 +207,7 @@ class Journal(Generic[T]):
         return self.pending_success is not None and self.pending_success.of_block
 
     def made_due(self) -> Iterator[MadeDue]:
-        """Yield the tasks, including the run's own, that got a due time by the end of the run."""
+        """Yield the tasks that the run's end made due, including its own."""
         if self.outcome == "succeeded":
             task = self.claim.task
             yield MadeDue(type(task), task.task_id, task.status, "", task.due_time)
@@ -235,42 +215,40 @@ class Journal(Generic[T]):
             yield from participant.made_due()
 
     def note_refusal(self, proof: LockLostError) -> None:
-        """Remember that the lock is lost, if a refused write proves it: the row is gone, or has another token.
-
-        A refusal after the block, or while a transaction records the success, proves nothing: the run may have ended.
-        """
+        """Record that the lock is lost if a refused write proves it."""
+        # After the block, or while a transaction records the success, it may only mean that the run has ended.
         found, pending = proof.task, self.pending_success
         ending = self.ended or (pending is not None and pending.sent is not None)
         if not ending and self.lost is None and (found is None or found.lock != self.claim.token):
             self.record_loss(proof)
 
     def record_loss(self, proof: LockLostError) -> None:
-        """Remember that the lock is lost, and call `on_loss` the first time."""
+        """Record that the lock is lost, and call `on_loss` once."""
         with self._losing:  # the block and its heartbeat may find out at the same time
-            is_new, self.lost = self.lost is None, _fresh(proof)
+            is_new, self.lost = self.lost is None, _copy_proof(proof)
         if is_new and self.on_loss is not None:
             self.on_loss(self.lost)
 
     def check(self) -> None:
-        """Raise LockLostError, with the message and the row of the proof, if the lock is known to be lost."""
+        """Raise LockLostError if the lock is known to be lost."""
         if self.lost is not None:
-            raise _fresh(self.lost)
+            raise _copy_proof(self.lost)
 
     @property
     def free_slot(self) -> str:
-        """The slot for the next version of the data."""
-        return free_slot(self.max_inline_data)
+        """The slot for the next version of `data`."""
+        return free_slot(self.stored_data)
 
     def mark_saved(self, changes: Changes, sent: Changes) -> None:
-        """Remember that these changes are stored."""
+        """Note that these changes are stored."""
         self.unsure = None
         if changes:
             mark_saved(self.claim.task, changes, sent)
             if "data" in changes:
-                self.max_inline_data = sent["data"][1]
+                self.stored_data = sent["data"][1]
 
     def note_success(self, changes: Changes, transition: Transition) -> None:
-        """Update the task in memory to its row after the success, which stores the block's changes."""
+        """Update the task in memory after the success."""
         task = self.claim.task
         self.outcome = "succeeded"
         self.mark_saved(changes, transition.assigned)
@@ -280,8 +258,8 @@ class Journal(Generic[T]):
             read_again(task, transition.changes)
 
 
-def _fresh(proof: LockLostError) -> LockLostError:
-    """Return a copy without notes, and without a traceback, which would keep frames alive."""
+def _copy_proof(proof: LockLostError) -> LockLostError:
+    """Return a copy without notes and traceback, which would keep frames alive."""
     fresh = copy(proof)
     fresh.__notes__ = [address_of(type(fresh))]
     return fresh

@@ -1,7 +1,7 @@
-"""Participants: writes that are applied in one transaction with the write that ends a run or changes a task.
+"""Features that write in one transaction with a task's own change.
 
-The row's own write comes first. If it is refused, the run or the command finds out why. If only a participant's write
-is refused, the rows that it was built from have changed, and it is built again.
+If the row's own write is refused, the run or command finds out why. If only a participant's write is refused, its rows
+have changed, so it is built again.
 """
 
 from __future__ import annotations
@@ -21,117 +21,111 @@ from pynamodb_tracker.writes.conditions import Guard
 from pynamodb_tracker.writes.transition import Transition
 
 Action = Mapping[str, Any]
-"""A write of a transaction, in DynamoDB's form: {"Put": ...}, {"Update": ...} and so on."""
+"""A write of a transaction in DynamoDB's form, such as {"Put": ...} or {"Update": ...}."""
 
 Reason = Any
-"""PynamoDB's CancellationReason, or None for an action that DynamoDB would have applied."""
-
+"""PynamoDB's CancellationReason, or None for an action that could have been applied."""
 _MOST_ACTIONS = 100
 """https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html"""
 
 _TRIES_THOUGH_BUSY = 5
-"""How often a command repeats its tries to write rows that others write all the time."""
+"""How often a command starts over if its rows keep changing."""
 
 
 class MadeDue(NamedTuple):
-    """A task that got a due time when another one ended."""
+    """A task that became due when another one ended."""
 
     model: Any
     task_id: str
     status: int
     creation: str
-    """The token of its creation. Empty if it existed before the run."""
+    """Its creation token. Empty if it existed before the run."""
     due_time: datetime
 
 
 class Participant:
-    """Takes part in the end of a task: it changes the write of the row, adds writes of its own, or both.
-
-    The constructors return None if it takes no part in that kind of end.
-    """
+    """A feature that changes a row's write, or adds its own. A constructor returns None if it is not concerned."""
 
     writes = True
-    """Whether it may add writes of its own."""
+    """Whether it may add writes."""
     is_needed = True
-    """Whether its writes are required. Optional ones are left out if the transaction has no room."""
+    """Whether its writes are sent even if others have to be left out."""
 
     @classmethod
-    def of_creation(cls, row: TaskRow, item: Item) -> Participant | None:  # noqa: ARG003 - for those that override it
-        """Return the participant in creating a task. It may change the stored `item` of the row before each try."""
+    def for_creation(cls, row: TaskRow, item: Item) -> Participant | None:  # noqa: ARG003 - for overrides, as below
+        """Take part in creating a task. Each try may change the row's stored `item`."""
         return None
 
     @classmethod
-    def after_claim(cls, claim: Any) -> Transition | None:  # noqa: ARG003 - as above
-        """Return a write of a claimed row before the block begins."""
+    def after_claim(cls, claim: Any) -> Transition | None:  # noqa: ARG003
+        """Return a write that a claimed row needs before the block begins."""
         return None
 
     @classmethod
-    def of_success(cls, run: Any, row: TaskRow) -> Participant | None:  # noqa: ARG003 - as above
-        """Return the participant in recording a success; `row` is the claimed row, or a newer one."""
+    def for_success(cls, run: Any, row: TaskRow) -> Participant | None:  # noqa: ARG003
+        """Take part in recording a success. `row` is the claimed row, or a newer one."""
         return None
 
     @classmethod
-    def of_ignored(cls, row: TaskRow) -> Participant | None:  # noqa: ARG003 - as above
-        """Return the participant in ignoring or cancelling a task."""
+    def for_ignoring(cls, row: TaskRow) -> Participant | None:  # noqa: ARG003
+        """Take part in ignoring or cancelling a task."""
         return None
 
     @classmethod
-    def after_last_failure(cls, row: TaskRow, now: datetime, claim: Any) -> Transition | None:  # noqa: ARG003 - as above
-        """Return the transition that keeps a task going after its last attempt, the one of this claim."""
+    def after_last_failure(cls, row: TaskRow, now: datetime, claim: Any) -> Transition | None:  # noqa: ARG003
+        """Return a transition that keeps a task going after its last attempt."""
         return None
 
     @classmethod
-    def of_deletion(cls, row: TaskRow) -> Participant | None:  # noqa: ARG003 - as above
-        """Return the participant in deleting a task."""
+    def for_deletion(cls, row: TaskRow) -> Participant | None:  # noqa: ARG003
+        """Take part in deleting a task."""
         return None
 
     def prepare(self, commit: Callable[[Sequence[Action]], None]) -> None:
-        """Make writes before the success. `commit` applies them while the lock is held."""
+        """Write before the success. `commit` applies actions while the lock is held."""
 
     def change(self, success: Transition) -> None:
-        """Change the guards and the attributes of the success."""
+        """Change the success before it is sent."""
 
     @classmethod
     def change_other_end(cls, run: Any, end: Transition) -> None:
-        """Change a failure or a release before it is sent."""
+        """Change a failure or release before it is sent."""
 
     @classmethod
-    def guards_of_giving_up(cls, run: Any) -> Sequence[Guard]:  # noqa: ARG003 - as above
+    def giving_up_guards(cls, run: Any) -> Sequence[Guard]:  # noqa: ARG003
         """Return the conditions that the row must meet when a run gives up its task."""
         return ()
 
     def made_due(self) -> Iterable[MadeDue]:
-        """Return the tasks that its last writes have made due."""
+        """Return the tasks that the last writes have made due."""
         return ()
 
     def actions(self) -> Sequence[Action]:
-        """Return the writes, each on a row of its own. They are built from strongly consistent reads of this moment."""
+        """Build the writes from strongly consistent reads, each on a different row."""
         return ()
 
-    def refused(self, reasons: Sequence[Reason]) -> None:
-        """Handle the cancellation reasons, one per action. Raise if retrying cannot help."""
+    def handle_refusal(self, reasons: Sequence[Reason]) -> None:
+        """Handle one cancellation reason per action. Raise if a retry cannot help."""
 
 
 class OptionalParticipant(Participant):
-    """Writes that are made with an end if possible. The end is recorded even if they fail."""
+    """Writes to include in an end if possible."""
 
     problems: list[str]
-    """Why some writes were not made."""
     interrupt: BaseException | None
-    """An exception from elsewhere, raised while the writes were built. It is raised again after the end is recorded."""
+    """An interrupt to raise again after the end is recorded."""
 
     def note(self, problem: str) -> None:
-        """Log a problem, and keep it."""
+        """Log a problem and keep it."""
         raise NotImplementedError
 
 
 def send_with(
     table: TableConnection, own: Action, participants: Sequence[Participant], optional: OptionalParticipant | None
 ) -> bool:
-    """Send the row's own write with its participants, including an optional one if possible.
+    """Send the row's own write with its participants. Return False if there is nothing to send with it.
 
-    Returns False if the write has to be sent alone. Raises Refused if the own write was refused, or if the participants
-    of a command kept changing. Raises PynamoDB's error otherwise.
+    Raises Refused if the own write was refused, or if a command's participants kept changing.
     """
     if optional is not None and optional.actions():
         unapplied = send_together(table, lambda: own, [*participants, optional])
@@ -139,7 +133,7 @@ def send_with(
             return True
         if (error := _why_not(unapplied, {REFUSED})) is not unapplied.error:
             raise error
-        optional.note(f"the tasks to be created with it are not: {unapplied.error}")
+        optional.note(f"the follow-up tasks were not created: {unapplied.error}")
     if not participants:
         return False
     unapplied = send_together(table, lambda: own, participants)
@@ -149,7 +143,7 @@ def send_with(
 
 
 def _why_not(unapplied: Unapplied, of_command: set[str]) -> Exception:
-    """Return the error to raise. For a command, the reasons `of_command` mean that the row has changed."""
+    """Return the error to raise. For commands, the reasons `of_command` count as a refusal."""
     if unapplied.refused or (_codes(unapplied) & of_command and not is_persisting()):
         return Refused(repeated=unapplied.unheard)
     if not unapplied.is_temporary:
@@ -175,26 +169,25 @@ def send_together(
     *,
     more: Sequence[Action] = (),
 ) -> Unapplied | None:
-    """Send the row's own write with `more` writes of the user and its participants. Return None once it is applied.
+    """Send the row's own write with its participants and the user's writes, `more`. Return None once it is applied.
 
-    Otherwise the own write or one of `more` was refused, or there was no response. Each try builds the participants
-    first, because the own write may depend on them. A late copy of an earlier try does no harm: once one is applied,
-    the own write of the other is refused.
+    Each try builds the participants first, because the own write may depend on them. Late copies are
+    harmless, because their own writes are refused.
     """
     unheard, retries = False, 0
     while True:
         built = [(participant, participant.actions()) for participant in participants]
         if 1 + len(more) + sum(len(actions) for _, actions in built) > _MOST_ACTIONS:
             built = [(participant, actions if participant.is_needed else ()) for participant, actions in built]
-        if len(built) > 1 and retries < TRIES and _meet(built):
+        if len(built) > 1 and retries < TRIES and _has_clash(built):
             retries += 1
             continue
         actions = [own(), *more, *(action for _, actions in built for action in actions)]
         if len(actions) > _MOST_ACTIONS:
             raise ValueError(
-                f"this transaction has {len(actions)} actions, and takes {_MOST_ACTIONS}: 1 on the task itself, "
-                f"{len(more)} of yours, and {len(actions) - 1 - len(more)} for tasks that are created or counted with "
-                "it; commit writes of your own before, in ctx.transaction(), or create fewer tasks"
+                f"this transaction has {len(actions)} actions, more than the {_MOST_ACTIONS} allowed: 1 for the task, "
+                f"{len(more)} of yours, and {len(actions) - 1 - len(more)} for related tasks. Commit your writes "
+                "earlier in a separate ctx.transaction(), or create fewer tasks"
             )
         if more:
             _check_rows(more, actions[1 + len(more) :])
@@ -217,7 +210,7 @@ def send_though_busy(
     *,
     more: Sequence[Action] = (),
 ) -> Unapplied | None:
-    """Do the same for a command, and repeat it if other programs keep writing the participants' rows."""
+    """Send a command, and start over if its rows keep changing."""
     for _ in range(_TRIES_THOUGH_BUSY - 1):
         unapplied = send_together(table, own, participants, more=more)
         if unapplied is None or unapplied.refused or not is_busy(unapplied):
@@ -225,17 +218,14 @@ def send_though_busy(
     return send_together(table, own, participants, more=more)
 
 
-def _meet(built: Sequence[tuple[Participant, Sequence[Action]]]) -> bool:
-    """Return whether one participant puts a row that another one updates, and tell the first that the row exists.
-
-    DynamoDB allows one action per row.
-    """
+def _has_clash(built: Sequence[tuple[Participant, Sequence[Action]]]) -> bool:
+    """Return whether a participant puts a row that another updates, and tell the first that the row exists."""
     updated = {_row(action) for _, actions in built for action in actions if "Update" in action}
     is_there = False
     for participant, actions in built:
         met = [CancellationReason(REFUSED) if "Put" in each and _row(each) in updated else None for each in actions]
         if any(met):
-            participant.refused(met)
+            participant.handle_refusal(met)
             is_there = True
     return is_there
 
@@ -246,14 +236,12 @@ def _check_rows(more: Sequence[Action], others: Sequence[Action]) -> None:
         table, task_id, use_case = row = _row(action)
         if row in written:
             raise ValueError(
-                f"this transaction writes {use_case} {task_id!r} of {table}, and so does the tracker, which creates it "
-                "or counts this task for it; DynamoDB allows one action per row: write it before, in a "
-                "ctx.transaction() of its own"
+                f"this transaction and the tracker both write {use_case} {task_id!r} of {table}, and DynamoDB allows "
+                "one action per row. Write it earlier in a separate ctx.transaction()"
             )
 
 
 def _row(action: Action) -> tuple[str, str | None, str | None]:
-    """Return the table and the key of the row that a write is on, if it is a task."""
     ((_, request),) = action.items()
     key = request.get("Key") or request["Item"]
     return request["TableName"], key.get("task_id", {}).get("S"), key.get("use_case_id", {}).get("S")
@@ -262,7 +250,7 @@ def _row(action: Action) -> tuple[str, str | None, str | None]:
 def _is_participant_refused(
     unapplied: Unapplied, built: Sequence[tuple[Participant, Sequence[Action]]], first: int
 ) -> bool:
-    """Tell each participant why its writes were refused. Return whether nothing else was refused."""
+    """Tell each participant why its writes were refused. Return whether only participants were refused."""
     reasons = unapplied.error.cancellation_reasons
     if any(reason is not None and reason.code == REFUSED for reason in reasons[:first]):
         return False
@@ -271,6 +259,6 @@ def _is_participant_refused(
         own = reasons[at : at + len(actions)]
         at += len(actions)
         if any(reason is not None and reason.code == REFUSED for reason in own):
-            participant.refused(own)
+            participant.handle_refusal(own)
             is_refused = True
     return is_refused

@@ -1,4 +1,4 @@
-"""A write whose expressions PynamoDB rendered once, with named slots that each request fills."""
+"""Writes that PynamoDB renders once, with named slots that each request fills."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from pynamodb.expressions.update import Action
 from pynamodb_tracker.dynamodb.partiql import Rendered
 
 _PLACE = re.compile(r":\d+")
-"""The placeholder of a value in PynamoDB's expressions."""
+"""PynamoDB's placeholder for a value."""
 
 
 class Slot(str):
-    """Stands for a value that is only known at the request; the text is its name."""
+    """The name of a value that each request fills in."""
 
     __slots__ = ()
 
 
 def slot(attribute: Attribute[Any], name: str, kind: str | None = None) -> object:
-    """Return an operand that stands for a value of the attribute; `kind` is its type if the attribute has another."""
+    """Return an operand for a slot with the attribute's type, or `kind`."""
     return {kind or attribute.attr_type: Slot(name)}
 
 
 def fill(attribute: Attribute[Any], name: str, kind: str | None = None) -> Action:
-    """Return the action that sets an attribute to the value of a slot."""
+    """Return the action that sets an attribute to a slot's value."""
     value: Any = slot(attribute, name, kind)
     return attribute.set(value)
 
 
 class PreparedWrite:
-    """An UpdateItem or DeleteItem: rendered by PynamoDB once, and filled for each request."""
+    """An UpdateItem or DeleteItem that is rendered once and filled per request."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class PreparedWrite:
         ]
 
     def request(self, key: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the request for one row; `values` has the stored form of every slot."""
+        """Return the request for one row, with a stored value per slot."""
         filled = dict(self._fixed)
         for place, kind, name in self._open:
             filled[place] = {kind: values[name]}
@@ -75,10 +75,7 @@ class PreparedWrite:
 
 
 def _each_once(rendered: dict[str, Any], values: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Give equal values one placeholder; PynamoDB gives each occurrence its own.
-
-    A request then has fewer values to serialize, which takes most of the client's time.
-    """
+    """Give equal values one placeholder, because serializing values takes the client a long time."""
     places: dict[object, str] = {}
     first = {
         place: places.setdefault((kind, type(value), value) if isinstance(value, str) else place, place)

@@ -1,4 +1,4 @@
-"""Why an operation was refused, or whether it was applied, according to the row that was read afterwards."""
+"""Finding out from the row why an operation was refused, or whether it was applied."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from pynamodb_tracker.exceptions import (
     PayloadMismatchError,
     TaskAlreadySucceededError,
     TaskCancelledError,
+    TaskError,
     TaskIgnoredError,
     TaskLockedError,
     TaskNotFoundError,
@@ -32,7 +33,7 @@ from pynamodb_tracker.writes.lock import Claim, Journal
 from pynamodb_tracker.writes.statements import StepStatements, get
 from pynamodb_tracker.writes.transition import Transition
 
-E = TypeVar("E", bound=TaskNotStartableError)
+E = TypeVar("E", bound=TaskError)
 T = TypeVar("T", bound=TaskRow)
 
 log = logging.getLogger("pynamodb_tracker")
@@ -40,22 +41,24 @@ log = logging.getLogger("pynamodb_tracker")
 _NO_RESULT = "ended without a result"
 
 
+def build_error(row: TaskRow, kind: type[E], operation: str, why: str) -> E:
+    """Return an error that says why the row refuses the operation."""
+    return kind(f"cannot {operation} {type(row).__name__} {row.task_id!r}: {why}", task_id=row.task_id, task=row)
+
+
 def is_due(row: TaskRow, now: datetime, *, on_time: bool = False) -> bool:
-    """Return whether the task may start. Within the clock margin it may, unless it has to be `on_time`."""
+    """Return whether the task may start, within the clock margin unless it must be `on_time`."""
     return row.due_time <= (now if on_time else now + row.tracker.margin)
 
 
 def is_abandoned(row: TaskRow, codes: Codes, now: datetime) -> bool:
-    """Return whether the lock of a task in progress has expired, by more than the clock margin."""
+    """Return whether a task in progress has an expired lock, by more than the clock margin."""
     expire_time: datetime | None = row.lock_expire_time
     return row.status == codes.in_progress and expire_time is not None and expire_time < now - row.tracker.margin
 
 
 def abandoned_attempts(row: TaskRow, codes: Codes, now: datetime) -> list[Failure]:
-    """Return the entries for the attempt at an abandoned row, and for those before it that ended without a result.
-
-    Earlier attempts have entries already if one after them ended with a result, or if the task was reopened since.
-    """
+    """Return failures for an abandoned attempt, and for earlier ones without a result."""
     fences: list[int] = row.unfinished or []
     fence, attempt = row.fence or 0, row.attempt or 0
     expired: datetime | None = row.lock_expire_time
@@ -67,189 +70,159 @@ def abandoned_attempts(row: TaskRow, codes: Codes, now: datetime) -> list[Failur
 
 
 def is_held_by(row: TaskRow, codes: Codes, tokens: Collection[str]) -> bool:
-    """Return whether the row is in progress, claimed with one of these tokens."""
+    """Return whether a claim with one of these tokens holds the row."""
     return row.lock in tokens and row.status == codes.in_progress
 
 
 def is_free(row: TaskRow) -> bool:
-    """Return whether no worker holds the task, at any step. A status that no step declares may be one in progress."""
+    """Return whether no worker holds the task. At an undeclared step, a worker may."""
     return end_of(row.status) is not None or any(
         row.status in codes.own and row.status != codes.in_progress for codes in row.tracker.steps
     )
 
 
 def is_startable(row: TaskRow, codes: Codes, now: datetime, *, on_time: bool = False) -> bool:
-    """Return whether a claim would be applied, except for attempts and tokens."""
+    """Return whether status and time allow a claim."""
     waits = row.status in (codes.pending, codes.failed) and is_due(row, now, on_time=on_time)
     return waits or is_abandoned(row, codes, now)
 
 
 def check_format(row: TaskRow, operation: str) -> None:
-    """Raise a TaskFormatError if the row has a later format than this version knows."""
+    """Raise a TaskFormatError if this version does not know the row's format."""
     if has_later_format(row):
         raise later_format_error(row, operation)
 
 
 def is_same_life(row: TaskRow, meant: TaskRow) -> bool:
-    """Return whether the row is of the task that was meant, not of one created with the same id since."""
+    """Return whether the row is the same task, not a recreated one."""
     return (row.creation, row.create_time) == (meant.creation, meant.create_time)
 
 
 def check_life(row: TaskRow, meant: TaskRow | None, operation: str) -> None:
-    """Raise a TaskNotFoundError if the task that a command has read was deleted and created again."""
+    """Raise a TaskNotFoundError if the task was recreated since it was read."""
     if meant is not None and not is_same_life(row, meant):
-        name = f"{type(row).__name__} {row.task_id!r}"
         raise TaskNotFoundError(
-            f"cannot {operation} {name}: it was deleted, and created again, while this was under way; the new task is "
-            "not changed",
+            f"cannot {operation} {type(row).__name__} {row.task_id!r}: the task was deleted and recreated in the "
+            "meantime. The new task was not changed",
             task_id=row.task_id,
         )
 
 
-def not_found(statements: StepStatements[T], task_id: str, operation: str) -> TaskNotFoundError:
-    """Return the error for a task that does not exist. If it was to be started, the error advises to create it."""
+def not_found_error(statements: StepStatements[T], task_id: str, operation: str) -> TaskNotFoundError:
+    """Return the error for a missing task."""
     name = statements.model.__name__
-    advice = f"; write {name}.create({task_id!r}) first" if operation.startswith("start ") else ""
-    return TaskNotFoundError(f"cannot {operation} {name} {task_id!r}: there is no such task{advice}", task_id=task_id)
+    advice = f". Call {name}.create({task_id!r}) first" if operation.startswith("start ") else ""
+    return TaskNotFoundError(f"cannot {operation} {name} {task_id!r}: it does not exist{advice}", task_id=task_id)
 
 
 def is_other_payload(statements: StepStatements[T], row: T, payload: str) -> bool:
-    """Return whether the step was first started with a payload of another fingerprint."""
+    """Return whether the step was first started with another payload."""
     stored = row._row_state.stored.get(statements.payload.attr_name)
     return stored is not None and stored != {STRING: payload}
 
 
 def payload_mismatch(row: TaskRow, operation: str) -> PayloadMismatchError:
-    """Return the error for a step that was first started with another payload."""
+    """Return the error for another payload."""
     why = (
-        "it was started with another payload before. Send that one again, or use another task id; reopen lets a failed "
-        "or ignored task start with a new payload"
+        "it was started with another payload before. Send that payload again, or use another task id. A failed or "
+        "ignored task accepts a new payload after reopen"
     )
-    return _about(row, PayloadMismatchError, operation, why)
-
-
-def not_startable(statements: StepStatements[T], task_id: str, operation: str) -> TaskNotStartableError:
-    """Return the error of a refusal without details."""
-    return TaskNotStartableError(
-        f"cannot {operation} {statements.model.__name__} {task_id!r}: refused; start it with detailed_error=True to "
-        "find out why",
-        task_id=task_id,
-    )
+    return build_error(row, PayloadMismatchError, operation, why)
 
 
 def refusal(statements: StepStatements[T], row: T, operation: str, if_held: str = "") -> TaskNotStartableError:
-    """Return the error that says why the row does not allow the operation at this step.
-
-    `if_held` is advice for a task that a worker holds.
-    """
+    """Say why the row refuses the operation. `if_held` is advice for a held task."""
     codes, status = statements.codes, row.status
     if end_of(status) == "cancelled" or (row.cancelled is not None and status not in codes.own):
-        return cancelled(row, operation)
+        return cancelled_error(row, operation)
     message = f"cannot {operation} {type(row).__name__} {row.task_id!r}: it is {row.tracker.name_of(row.status)}"
     kind: type[TaskNotStartableError]
     if status == codes.in_progress:
         kind = TaskLockedError
-        message += f", attempt {row.attempt}, {holder(row)}{if_held}"
+        message += f", attempt {row.attempt}, {describe_holder(row)}{if_held}"
     elif status >= codes.done_from and codes.pending in (row.skipped_steps or ()):
-        error = TaskAlreadySucceededError(
-            f"{message}, and a run of it has passed over {codes.step}", task_id=row.task_id, task=row
-        )
+        message += f", and an earlier step skipped {codes.step}"
+        error = TaskAlreadySucceededError(message, task_id=row.task_id, task=row)
         error.skipped = True
         return error
     elif status >= codes.done_from:
         kind = TaskAlreadySucceededError
-        message += f", so {codes.step} is done; start takes also_from=(...) to run a finished step again"
+        message += f", so {codes.step} is done. To run a finished step again, start it with also_from=(...)"
     elif status == codes.ignored:
         kind = TaskIgnoredError
         why = f" ({row.last_error})" if row.last_error else ""
-        message += f" since {row.update_time}{why}; reopen gives it a fresh set of attempts"
+        message += f" since {row.update_time}{why}. To give it a fresh set of attempts, reopen it"
     elif status in (codes.pending, codes.failed):
-        return not_due(row, operation)
+        return not_due_error(row, operation)
     else:
         kind = TaskNotReadyError
         message += f", and {codes.step} comes after that"
     return kind(message, task_id=row.task_id, task=row)
 
 
-def cancelled(row: TaskRow, operation: str) -> TaskCancelledError:
+def cancelled_error(row: TaskRow, operation: str) -> TaskCancelledError:
     """Return the error for a cancelled task."""
-    why, then = cancelled_in_words(row), f"; only {type(row).__name__}.reopen({row.task_id!r}) lets it start again"
+    why = describe_cancellation(row)
     if end_of(row.status) is None:
-        why, then = f"it is {row.tracker.name_of(row.status)}, because {why}", ""
-    return _about(row, TaskCancelledError, operation, f"{why}{then}")
+        why = f"it is {row.tracker.name_of(row.status)}, because {why}"
+    else:
+        why += f". Only {type(row).__name__}.reopen({row.task_id!r}) lets it start again"
+    return build_error(row, TaskCancelledError, operation, why)
 
 
-def cancelled_in_words(row: TaskRow) -> str:
-    """Return when, by whom and why a task was cancelled, and at which step."""
-    if row.cancelled is None:  # another program has removed that
+def describe_cancellation(row: TaskRow) -> str:
+    """Say when, by whom and why a task was cancelled, and at which step."""
+    if row.cancelled is None:  # another program has removed the record
         return "it was cancelled"
     number, time, by, reason = row.cancelled
     why = f" ({reason})" if reason else ""
     return f"it was cancelled at {row.tracker.step_named_by(number)} by {by} at {clock.in_words(time)}{why}"
 
 
-def not_due(row: TaskRow, operation: str) -> TaskNotReadyError:
-    """Return the error for a task that may start later."""
-    waits_for = row.waits_for
-    then = (
-        f"due at {row.due_time}; try again then" if waits_for is None else f"waits for {waits_for}; it becomes due then"
-    )
-    return _about(row, TaskNotReadyError, operation, f"it is {row.tracker.name_of(row.status)}, and {then}")
+def not_due_error(row: TaskRow, operation: str) -> TaskNotReadyError:
+    """Return the error for a task that is not due yet."""
+    then = f"waits for {row.waits_for}, so it becomes due then"
+    if row.waits_for is None:
+        then = f"due at {row.due_time}. Try again then"
+    return build_error(row, TaskNotReadyError, operation, f"it is {row.tracker.name_of(row.status)}, and {then}")
 
 
-def in_group(row: TaskRow, operation: str, advice: str) -> TaskNotReadyError:
-    """Return the error for an operation that a task of a group does not allow."""
-    return _about(row, TaskNotReadyError, operation, f"it is in group {row.group!r}; {advice}")
-
-
-def kept_changing(statements: StepStatements[T], task_id: str, operation: str, tries: int) -> TaskNotReadyError:
-    """Return the error for a task that had changed before each write."""
+def kept_changing_error(model: type[TaskRow], task_id: str, operation: str, tries: int) -> TaskNotReadyError:
+    """Return the error for a task that changed before each write."""
     return TaskNotReadyError(
-        f"cannot {operation} {statements.model.__name__} {task_id!r}: it changed {tries} times meanwhile; try again",
+        f"cannot {operation} {model.__name__} {task_id!r}: it changed {tries} times during the call. Try again",
         task_id=task_id,
     )
 
 
-def held_by_another(row: TaskRow, operation: str, meant: str) -> TaskLockedError:
-    """Return the error for a task that another worker or claim holds than the one that was meant."""
-    why = f"it is not held by {meant}; attempt {row.attempt} is {holder(row)}"
-    return _about(row, TaskLockedError, operation, why)
+def other_holder_error(row: TaskRow, operation: str, meant: str) -> TaskLockedError:
+    """Return the error for a task with a different holder."""
+    why = f"it is not held by {meant}. Attempt {row.attempt} is {describe_holder(row)}"
+    return build_error(row, TaskLockedError, operation, why)
 
 
-def lock_is_valid(row: TaskRow, operation: str) -> TaskLockedError:
-    """Return the error for a task that is to be unlocked without saying which claim or worker is meant."""
-    named = f"pass fencing_token={row.lock!r} or worker={row.worker!r}"
-    why = f"its lock is valid until {row.lock_expire_time}; if {row.worker} is dead, {named}"
-    return _about(row, TaskLockedError, operation, why)
-
-
-def _about(row: TaskRow, kind: type[E], operation: str, why: str) -> E:
-    """Return the error for an operation that the row does not allow."""
-    return kind(f"cannot {operation} {type(row).__name__} {row.task_id!r}: {why}", task_id=row.task_id, task=row)
-
-
-def holder(row: TaskRow) -> str:
-    """Return who holds a task in progress, and when another worker can take it."""
+def describe_holder(row: TaskRow) -> str:
+    """Say who holds a task in progress, and when another worker can take it."""
     if row.lock_expire_time < clock.now() - row.tracker.margin:
-        return f"abandoned by {row.worker}, whose lock expired at {row.lock_expire_time}; start takes it over"
-    return f"held by {row.worker} until {row.lock_expire_time}; try again after that"
+        return f"abandoned by {row.worker}: its lock expired at {row.lock_expire_time}. The next start takes it over"
+    return f"held by {row.worker} until {row.lock_expire_time}. Try again after that"
 
 
 def too_slow(claim: Claim[T], lock_for: timedelta) -> TaskNotStartableError:
-    """Return the error of a run whose lock expired before its block, and again after each extension."""
+    """Return the error for a lock that expired before the block began."""
     task = claim.task
     return TaskNotStartableError(
         f"cannot start {claim.step} of {type(task).__name__} {task.task_id!r}: its lock expired before the block "
-        f"began, and again after each extension, so responses take longer than lock_for ({lock_for}); "
-        "the attempt is released. Take a longer lock_for",
+        f"began, even after extensions, because responses take longer than lock_for ({lock_for}). The attempt was "
+        "released. Use a longer lock_for",
         task_id=task.task_id,
         task=task,
     )
 
 
-def lost(claim: Claim[T], operation: str, found: TaskRow | None) -> LockLostError:
-    """Return the error of a run that has lost its lock, as the row proves."""
-    task, advice = claim.task, ". Take a longer lock_for, or extend_lock() in time"
+def lock_lost_error(claim: Claim[T], operation: str, found: TaskRow | None) -> LockLostError:
+    """Return the error for a lost lock, as the row shows it."""
+    task, advice = claim.task, ". Use a longer lock_for, or call extend_lock() in time"
     if found is None:
         now_is = "the task was deleted"
     else:
@@ -259,18 +232,15 @@ def lost(claim: Claim[T], operation: str, found: TaskRow | None) -> LockLostErro
                 now_is = f"{entry.worker} {entry.type} the task ({entry.message})"
                 advice = "" if entry.time < claim.expire_time else advice
     return LockLostError(
-        f"cannot {operation} {claim.step} of {type(task).__name__} {task.task_id!r}: the lock of this run was lost, "
-        f"{now_is}; nothing of this run was recorded since{advice}",
+        f"cannot {operation} {claim.step} of {type(task).__name__} {task.task_id!r}: this run has lost its lock: "
+        f"{now_is}. Nothing was recorded since{advice}",
         task_id=task.task_id,
         task=found,
     )
 
 
-def send_counted(journal: Journal[T], save: Transition, operation: str) -> Item:
-    """Send a save of a run and return the response. If it was refused, return the row, which must have counted it.
-
-    Raises LockLostError if the run no longer holds the row.
-    """
+def send_save(journal: Journal[T], save: Transition, operation: str) -> Item:
+    """Send a save. Return the response, or the row if that has already counted the save. Raises LockLostError."""
     claim = journal.claim
     statements, task_id, until = claim.statements, claim.task.task_id, claim.expire_time
     try:
@@ -278,35 +248,35 @@ def send_counted(journal: Journal[T], save: Transition, operation: str) -> Item:
     except Refused:
         row = get(statements.model, task_id, until=until)
         if row is None or not claim.holds(row) or row.saves < journal.saves:
-            raise lost(claim, operation, row) from None
+            raise lock_lost_error(claim, operation, row) from None
         return {"Attributes": row._row_state.stored}
 
 
-def settle(journal: Journal[T]) -> None:
-    """Find out whether a save without a response was applied, and make sure that a late copy of it fails.
+def settle_save(journal: Journal[T]) -> None:
+    """Find out whether a save without a response was applied, and block late copies of it.
 
-    Otherwise the next save would compare with the wrong row, and could put its chunks where that row points to.
+    Otherwise, the next save could overwrite the chunks that the row points to.
     """
     claim = journal.claim
     journal.saves += 1
     count = claim.statements.save(claim.token, journal.saves)
     count.name, count.returns_row = "settle", True
-    response = send_counted(journal, count, "save")["Attributes"]
+    response = send_save(journal, count, "save")["Attributes"]
     if journal.unsure is not None:
         changes, sent = journal.unsure
         if all(same(response.get(attribute.attr_name), value) for attribute, value in sent.values()):
             journal.mark_saved(changes, sent)
-    journal.max_inline_data, journal.unsure = response.get("data"), None
+    journal.stored_data, journal.unsure = response.get("data"), None
 
 
 def note_unrecorded(journal: Journal[T], error: PynamoDBException, *, is_success: bool) -> None:
-    """Log that an end was not recorded, and add a note with the consequences to the error."""
+    """Log that an end was not recorded, and add the consequences to the error."""
     claim, pending = journal.claim, journal.pending_success
     is_in_doubt = journal.is_in_doubt or (pending is not None and pending.sent is not None)
     what, then = f"the end of {claim}", ""
     if is_success:
         what = f"the work of {claim} was done, {'and' if is_in_doubt else 'but'} its success"
-        then = ", and the work is done again"
+        then = ", and the work is repeated"
     known = "may have been recorded: a response was lost. If it was not," if is_in_doubt else "was not recorded:"
     message = f"{what} {known} the task is taken over after {claim.expire_time}{then}"
     add_note(error, message)

@@ -1,8 +1,4 @@
-"""A transition as data: the guards of a write of a task's own row, and the attributes that the row has after it.
-
-The expressions, the values of their slots, and the row in memory follow from it. Everything except the values is its
-shape. Each step renders a shape once.
-"""
+"""A write of a task's row as data: its guards and new attributes. Everything except the values is its shape."""
 
 from __future__ import annotations
 
@@ -28,41 +24,39 @@ from pynamodb_tracker.writes.conditions import Guard, all_of
 from pynamodb_tracker.writes.prepared import PreparedWrite, fill, slot
 
 _TIMES = frozenset(name for name, attribute in TaskRow.get_attributes().items() if isinstance(attribute, TimeAttribute))
-"""The attributes that `stamp` serializes."""
-
 _PAST_THE_END = 9999
-"""SET of an element beyond the end of a list appends it. A finish shortens the list; only dead claims extend it."""
+"""SET beyond a list's end appends to it."""
 
 
 class Stored(NamedTuple):
-    """A value in its stored form, without its type. The row in memory does not get it."""
+    """A value in its stored form, without its type. It is not copied to the row in memory."""
 
     value: Any
 
 
 class Constant(NamedTuple):
-    """A number that is the same in each write of its shape."""
+    """A fixed number, part of the shape."""
 
     after: int
 
 
 class Same(NamedTuple):
-    """The value that another attribute gets."""
+    """The new value of another attribute."""
 
     name: str
 
 
 class NextFence(NamedTuple):
-    """One more than the row has: the attempt, and the fence of a claim, which is also appended to `unfinished`."""
+    """The row's attempt or fence plus one. A claim also appends its fence to `unfinished`."""
 
     def stored_after(self, item: Item, name: str) -> dict[str, Any]:
-        """Return the new value of the attribute, in its stored form."""
+        """Return the attribute's new value in its stored form."""
         counted = {NUMBER: str(Decimal(item["fence" if name == "unfinished" else name][NUMBER]) + 1)}
         return {LIST: [*item[name][LIST], counted]} if name == "unfinished" else counted
 
 
 class EmptyMap(NamedTuple):
-    """An empty map, unless the row already has a map. Others may have added entries to it."""
+    """An empty map, unless the row already has a map, to which others may have added entries."""
 
 
 EMPTY_MAP = EmptyMap()
@@ -70,21 +64,21 @@ ONE_MORE = NextFence()
 ZERO = Constant(0)
 
 _RENDERED = frozenset({Constant, EmptyMap, NextFence, Same})
-"""The kinds of values that have no slot."""
+"""Kinds of values without a slot."""
 
 
 class Appended(NamedTuple):
-    """An entry of `errors`, in its stored form, that is added to the end of the row's list."""
+    """A stored entry to append to the row's `errors`."""
 
     entry: list[dict[str, Any]]
     is_first: bool
-    """Whether the row may have no errors yet. PartiQL cannot express that."""
+    """Whether the row may lack the list, which PartiQL cannot express."""
 
 
 class Transition:
-    """One write of a task's own row."""
+    """One write of a task's row."""
 
-    # No dataclass: cold starts pay for building one.
+    # Building a dataclass would slow every cold start.
     __slots__ = (
         *("name", "code", "time", "due", "expires", "guards", "seen", "values", "assigned", "changes"),
         *("is_urgent", "returns_row", "returns_row_before"),
@@ -92,60 +86,58 @@ class Transition:
 
     def __init__(self, name: str, code: int | None, *guards: Guard, due: datetime | None = None) -> None:
         self.name = name
-        """What docs/explanation/lock.md calls it."""
+        """Its name in docs/explanation/lock.md."""
         self.code = code
-        """The new state; None leaves it as it is."""
+        """The new state, or None to keep the state."""
         self.guards = guards
         self.time: datetime | None = None
-        """When the task moves to another state. None for a write that leaves its index key and times as they are."""
+        """When the task changes its state. None keeps its index key and times."""
         self.due = due
-        """The new due time; None for now."""
+        """The new due time, or None for now."""
         self.expires = True
-        """Whether a task that has ended gets a time to live, if the use case has one."""
+        """Whether a finished task gets the use case's time to live."""
         self.is_urgent = False
-        """Whether the task is urgent, as the row says."""
         self.returns_row = False
         """Whether the response has the row after the write."""
         self.returns_row_before = False
-        """Whether the response has the row before the write. `stored_after` makes the new row from it."""
+        """Whether the response has the row before the write."""
         self.seen: dict[str, Any] = {}
-        """The values of the guards' slots, in their stored form."""
+        """Stored values for the guards' slots."""
         self.values: dict[str, Any] = {}
-        """The tracker's new attributes, by name; None removes one."""
+        """The tracker's new attributes by name. None removes an attribute."""
         self.assigned: Changes = {}
-        """The user's attributes that the block has assigned."""
+        """User attributes that the block has assigned."""
         self.changes: Changes = {}
-        """Other attributes that depend on the class: fingerprints of payloads, and the user's attributes. These take
-        precedence over `assigned`."""
+        """Payload fingerprints and other user attributes. They take precedence over `assigned`."""
 
     def add(self, *guards: Guard, seen: Mapping[str, Any] | None = None, **values: Any) -> None:
-        """Add guards, the values of their slots, and attributes of the new row."""
+        """Add guards, their slot values, and new attributes."""
         self.guards += guards
         if seen is not None:
             self.seen.update(seen)
         self.values.update(values)
 
-    def instead(self, of: Guard, guard: Guard) -> None:
+    def replace_guard(self, old: Guard, new: Guard) -> None:
         """Replace one guard by another."""
-        self.guards = tuple(guard if each == of else each for each in self.guards)
+        self.guards = tuple(new if each == old else each for each in self.guards)
 
     def follow(self, other: Transition) -> None:
-        """Take over another transition's state, due time and attributes."""
+        """Copy another transition's state, due time and attributes."""
         self.code, self.due, self.expires = other.code, other.due, other.expires
         self.values, self.changes = {**self.values, **other.values}, {**self.changes, **other.changes}
 
     def requires_same(self, other: Transition) -> bool:
-        """Return whether both have the same guards, with the same values."""
+        """Return whether both have the same guards and slot values."""
         return (self.guards, self.seen) == (other.guards, other.seen)
 
-    def rendered(self, table: TableConnection) -> PreparedWrite:
-        """Return the write, with slots for its values."""
+    def render(self, table: TableConnection) -> PreparedWrite:
+        """Render the write, with slots for its values."""
         returned = ALL_OLD if self.returns_row_before else ALL_NEW if self.returns_row else None
         return PreparedWrite(table, condition=self.condition, actions=self.actions, return_values=returned)
 
     @property
     def actions(self) -> list[Action]:
-        """The actions of the update, with slots for the values."""
+        """The update's actions, with slots for the values."""
         actions: list[Action] = [] if self.code is None else [TaskRow.status.set(self.code)]
         actions += [_action(name, getattr(TaskRow, name), value) for name, value in self.values.items()]
         actions += [
@@ -156,14 +148,11 @@ class Transition:
 
     @property
     def condition(self) -> Condition:
-        """The condition of the write, with slots for the values."""
+        """The write's condition, with slots for the values."""
         return all_of(self.guards)
 
     def shape_and_slots(self) -> tuple[tuple[Hashable, ...], dict[str, Any]]:  # noqa: C901, PLR0912 - see below
-        """Return the shape, on which the rendered write depends, and the stored values of its slots.
-
-        Every run does this. Calling attributes, or a method of each kind of value, would take most of the time.
-        """
+        """Return the shape and the stored slot values. Calling attributes would slow every run."""
         shape: list[Hashable] = [self.code, self.returns_row, self.returns_row_before, self.guards]
         slots, time, text = dict(self.seen), None, ""
         for name, value in self.values.items():
@@ -198,7 +187,7 @@ class Transition:
         return tuple(shape), slots
 
     def stored_after(self, item: Item) -> Item:
-        """Return the stored row after the write, if it was `item` right before."""
+        """Return the stored row after the write, given the row before it."""
         after, (_, slots) = {**item}, self.shape_and_slots()
         if self.code is not None:
             after["status"] = {NUMBER: str(self.code)}
@@ -220,7 +209,7 @@ class Transition:
         return after
 
     def apply_to(self, task: TaskRow) -> None:
-        """Set the tracker's attributes of the row in memory to their values after the write."""
+        """Update the tracker's attributes in memory."""
         values, state, gone = task.attribute_values, task._row_state, []
         values["status"] = self.code
         for name, value in self.values.items():
@@ -258,12 +247,12 @@ def _action(name: str, attribute: Attribute[Any], value: Any) -> Action:
     return action
 
 
-def of_round(row: TaskRow) -> dict[str, None]:
+def round_removals(row: TaskRow) -> dict[str, None]:
     """Return the row's attributes that a new round removes."""
     return dict.fromkeys(sorted(OF_ROUND & row._row_state.stored.keys()))
 
 
-def without_payloads(model: TaskRow | type[TaskRow]) -> Changes:
-    """Return the removal of all payload fingerprints: a new round may be started with another payload."""
+def payload_removals(model: TaskRow | type[TaskRow]) -> Changes:
+    """Return changes that remove all payload fingerprints, as a new round does."""
     names = [payload_attribute(each.pending) for each in model.tracker.steps]
     return {name: (UnicodeAttribute(attr_name=name), None) for name in names}

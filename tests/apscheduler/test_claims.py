@@ -151,7 +151,7 @@ def test_a_shutdown_without_a_network_leaves_the_claims_and_does_not_raise(
     due(store)
     network.rule = silent("UpdateItem")
     store.shutdown()
-    assert "could not be given back, so they will expire" in caplog.text
+    assert "could not be given back, and will expire" in caplog.text
 
 
 def test_what_was_claimed_runs_even_if_the_next_claim_fails(network: Network, caplog: pytest.LogCaptureFixture) -> None:

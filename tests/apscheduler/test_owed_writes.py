@@ -43,7 +43,7 @@ def test_an_update_that_fails_is_made_before_the_next_look(
     later = at(3600)
     modify(firing, next_run_time=later)
     store.update_job(firing)
-    assert "Job 'j-1' was submitted, but its next run time is not stored yet" in caplog.text
+    assert "Job 'j-1' was submitted, but its next run time could not be stored" in caplog.text
     with pytest.raises(PynamoDBException):  # the loop catches this one, and looks again after ten seconds
         due(store)
     network.rule = passing

@@ -127,7 +127,7 @@ def test_a_trigger_of_ones_own_and_a_zone_without_a_name_are_a_type_error() -> N
     class Own(CronTrigger):  # type: ignore[misc]  # APScheduler is untyped
         pass
 
-    with pytest.raises(TypeError, match="Own is not one of APScheduler's triggers"):
+    with pytest.raises(TypeError, match="Own is not APScheduler's own trigger"):
         JSON.dumps(state_of(trigger=Own(hour=4, timezone=UTC)), PLACE)
     local = mock.Mock(tzinfo, key="local", **{"utcoffset.return_value": None})  # what tzlocal makes of a file
     with pytest.raises(TypeError, match="has no name"):

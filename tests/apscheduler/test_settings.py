@@ -55,8 +55,8 @@ def test_stores_of_other_names_share_no_jobs() -> None:
 @pytest.mark.parametrize(
     ("settings", "kind", "message"),
     [
-        ({"table": Task}, TypeError, "write AppTask, or a reference to it such as 'shop.tasks:AppTask'"),
-        ({"table": "tests.apscheduler.jobs:nothing"}, TypeError, "table must be a class of your table, not 'tests"),
+        ({"table": Task}, TypeError, "write AppTask, or a reference such as 'shop.tasks:AppTask'"),
+        ({"table": "tests.apscheduler.jobs:nothing"}, TypeError, "table must be your table's class, not 'tests"),
         ({"table": "tests.support.shop.AppTask"}, TypeError, "table must be .* such as 'shop.tasks:AppTask'"),
         ({"table": AppTask, "store": ""}, ValueError, "a name of a store has 1 to 1024 bytes"),
         ({"table": AppTask, "serializer": PickleSerializer}, TypeError, r"write PickleSerializer\(\)"),

@@ -285,12 +285,12 @@ def test_a_task_that_is_deleted_between_two_claims_is_not_created_again(
     Order.create("o-1")
     ahead = f"{time.time_ns() + 10**12:016x}00000000"  # the clock of its last claimer is ahead
     Order.tracker.connection().update_item("o-1", "order", actions=[TaskRow.lock.set(ahead)])
-    following = claims._next
+    following = claims._Call._code_to_claim_from
 
     def delete_before(*given: Any, **named: Any) -> Any:
         Order.delete_task("o-1")
         return following(*given, **named)
 
-    monkeypatch.setattr(claims, "_next", delete_before)
-    with pytest.raises(TaskNotReadyError, match="meanwhile; try again"):
+    monkeypatch.setattr(claims._Call, "_code_to_claim_from", delete_before)
+    with pytest.raises(TaskNotReadyError, match=r"during the call\. Try again"):
         registers(bare("o-1"), context)

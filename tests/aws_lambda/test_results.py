@@ -102,7 +102,7 @@ def test_a_transaction_without_the_answer_fails_the_attempt_and_applies_nothing(
             pass
         return "too late"
 
-    with pytest.raises(TrackerError, match=r"call ctx\.store_result"):
+    with pytest.raises(TrackerError, match=r"Call ctx\.store_result"):
         handler(bare("o-1"), context)
     assert Order.get_task("o-1").state == Order.ship.failed
 

@@ -30,7 +30,7 @@ def blocked() -> None:
 @pytest.mark.usefixtures("blocked")
 def test_a_task_is_shown_with_its_children_and_what_blocks_it() -> None:
     text = " ".join(run("show", "o-1").out.split())
-    assert "next blocked by order o-1/a/b, which gave up; waits for 2 tasks" in text
+    assert "next blocked by order o-1/a/b, which gave up, waits for 2 tasks" in text
     assert "waits for order o-1/a: ship.pending waits for order o-1/b: pay.pending last worker" in text
     assert "waits for order o-1/a/b: pay gave up" in " ".join(run("show", "o-1/a").out.split())
     found = json.loads(run("show", "o-1", "--json").out)

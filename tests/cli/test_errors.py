@@ -169,4 +169,4 @@ def test_the_search_for_given_up_occurrences_is_bounded(monkeypatch: pytest.Monk
         Order.create(f"later-{number}", due_time=timedelta(hours=1))
     assert run("errors").err == ""
     Order.create("later still", due_time=timedelta(hours=2))
-    assert run("errors", "ship").err == "of the tasks that are due later, the first 3 were read\n"
+    assert run("errors", "ship").err == "only the first 3 tasks that are due later were read\n"

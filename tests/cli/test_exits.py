@@ -48,8 +48,8 @@ COMMANDS = sorted({each[0] for each in EVERY} | {"create-table", "doctor", "demo
 every_command = pytest.mark.parametrize("arguments", EVERY, ids=[each[0] for each in EVERY])
 
 NO_TABLE = (
-    "the table does not exist: create it with pynamodb-tracker create-table, or check the region and the "
-    "account of your credentials\n"
+    "the table does not exist: create it with pynamodb-tracker create-table, or check your credentials' "
+    "region and account\n"
 )
 LINE = '{"task_id": "o-1"}\n'
 

@@ -48,7 +48,7 @@ def test_a_group_whose_turn_is_with_a_task_that_is_gone_is_found_and_repaired(st
     stuck = run("group", "customer-7")
     assert (stuck.code, stuck.err) == (
         1,
-        "the task with the turn has ended, is gone or is parked beyond its limit: add --repair\n",
+        "the task with the turn has ended, was deleted or is parked too long: add --repair\n",
     )
     assert "Order.group('customer-7')" in " ".join(run("doctor", "--rows").out.split())
     assert run("group", "customer-7", "--repair").lines == ["customer-7 of Order: o-2 has the turn, pay.pending"]

@@ -151,9 +151,9 @@ def test_a_wrong_declaration_is_reported_at_the_line_of_the_module(folder: Path)
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("shop:AppTsk", "the module 'shop' has no 'AppTsk'; did you mean 'AppTask'?"),
-        ("shop:Warehouse", "the module 'shop' has no 'Warehouse'"),
-        ("shop:nothing", "the module 'shop' has no 'nothing'"),
+        ("shop:AppTsk", "the module 'shop' does not define 'AppTsk'; did you mean 'AppTask'?"),
+        ("shop:Warehouse", "the module 'shop' does not define 'Warehouse'"),
+        ("shop:nothing", "the module 'shop' does not define 'nothing'"),
         (
             "shop:handler",
             "shop:handler is not a task class: name a class derived from Task, the table or a use case",
@@ -164,7 +164,7 @@ def test_a_wrong_declaration_is_reported_at_the_line_of_the_module(folder: Path)
         ),
         (
             "shop:Base",
-            "shop:Base has no table: name a class with class Meta: table_name = ..., or its use case",
+            "shop:Base lacks a table: name a class with class Meta: table_name = ..., or its use case",
         ),
     ],
 )
@@ -183,8 +183,8 @@ def test_a_function_of_a_module_is_found() -> None:
     [
         ("shop", "'shop' does not name a function: write module:function"),
         ("shop.py:handler", "'shop.py:handler' does not name a function: write module:function"),
-        ("shop:handle", "the module 'shop' has no 'handle'; did you mean 'handler'?"),
-        ("shop:nothing", "the module 'shop' has no 'nothing'"),
+        ("shop:handle", "the module 'shop' does not define 'handle'; did you mean 'handler'?"),
+        ("shop:nothing", "the module 'shop' does not define 'nothing'"),
         ("shop:Order", "shop:Order is a class: name a function of the context"),
         ("shop:handler", "shop:handler is called with the context only, but takes (event, context): missing a"),
     ],

@@ -95,7 +95,7 @@ def test_a_rate_follows_the_order_of_the_tasks_whichever_thread_is_first(monkeyp
         for item in reversed(list(items)):
             change(item)
 
-    monkeypatch.setattr("pynamodb_tracker.cli.commands.manage.in_threads_together", backwards)
+    monkeypatch.setattr("pynamodb_tracker.cli.targets.in_threads_together", backwards)
     for first, then in (("new-2", "new-1"), ("new-4", "new-3")):
         fail_at_ship(first, then)
         named = (first, then) if first == "new-2" else ("-",)
@@ -120,20 +120,6 @@ def test_a_step_is_taken_with_its_use_case() -> None:
     assert run("retry", "order.ship", "tests.cli.shop:charge", "--dry-run", of=TABLE).lines == ["new-2"]
     assert '"new-2"' in run("export", "Order.ship.failed").out
     assert run("reopen", "order.ship", "new-2").lines == ["new-2: ship.pending"]
-
-
-def test_top_folds_only_its_last_column_in_a_narrow_terminal(
-    store: StoppedClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fail_at_ship("new-1")
-    Order.create("o-1", state=Order.ship.pending)
-    die(Order.ship, Order.create("o-2", state=Order.ship.pending).task_id)
-    store.advance(timedelta(hours=3))
-    monkeypatch.setattr("pynamodb_tracker.cli.commands.live._keys", lambda: nullcontext(lambda _: b"q"))
-    run_on("top", stdout=(screen := Screen()), TERM="xterm", COLUMNS="66")
-    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.text)
-    assert re.search(r"^step  pending  running  failed  gave up  due for", shown, re.MULTILINE)
-    assert re.search(r"ship +1 +1 +1 +0  pending 3h, failed 3h, a *\s+lock expired 2h 45m ago", shown)
 
 
 def test_what_a_host_does_is_one_command(store: StoppedClock) -> None:
@@ -184,13 +170,14 @@ def test_a_running_order_is_cancelled_with_one_command() -> None:
     assert Order.get_task("o-1").state == Order.cancelled
 
 
-def test_whether_it_keeps_up_is_one_command(store: StoppedClock) -> None:
+def test_how_late_the_steps_are_is_one_command(store: StoppedClock) -> None:
     fail_at_ship("new-1")
     Order.create("o-1")
     store.advance(timedelta(hours=3))
     ended = run("top", of=TABLE)
-    assert "pay 1 0 0 0 pending 3h" in " ".join(ended.out.split())
-    assert "1 ship.failed, 3h ago: ConnectionError: HTTP 503" in " ".join(ended.out.split())
+    assert (ended.code, ended.lines) == (0, run("now", of=TABLE).lines)
+    assert "Nobody runs Order.pay: 1 is due" in ended.lines
+    assert "Order.pay 1 (for 3h) 0 0 0" in " ".join(ended.out.split())
     assert "due for: pay pending 3h, ship failed 3h" in run("status").out
     assert read("status")["use_cases"][0]["due_for"]["pay.pending"] == 3 * 3600
 
@@ -198,17 +185,15 @@ def test_whether_it_keeps_up_is_one_command(store: StoppedClock) -> None:
 def test_top_shows_the_worst_first_and_what_has_no_room_by_a_key_until_q(
     store: StoppedClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fail_at_ship("new-1", "new-2")
-    store.advance(timedelta(minutes=1))
-    fail_at_ship("old-3")
-    keys = [b"\x1b[B", b"x", b"q"]
+    Order.create("o-1")
+    store.advance(timedelta(hours=3))
+    keys = [b"\x1b[B", b"x", b"\x1b[6~", b"q"]
     monkeypatch.setattr("pynamodb_tracker.cli.commands.live._keys", lambda: nullcontext(lambda _: keys.pop(0)))
-    run_on("top", "--every", "1h", stdout=(screen := Screen()), TERM="xterm", LINES="8", of=TABLE)
-    first, second, *_ = (each for each in screen.text.split("more use case") if each)
-    assert (keys, "1 " in first[-3:]) == ([], True)
-    assert "Order" in second.partition("send")[0]
-    assert second.index("HTTP 503") < second.index("no such street")
-    assert "↓" in second
+    run_on("top", "--every", "1h", stdout=(screen := Screen()), TERM="xterm", LINES="6", of=TABLE)
+    first, second, third, last = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.text).split("more line")[1:5]
+    assert (keys, first[:4], "What needs you: 1" in first) == ([], "s: ↓", True)
+    assert "Nobody runs Order.pay" in first
+    assert "What needs you" not in second + third + last
     assert "↑" in screen.text
 
 
@@ -223,6 +208,6 @@ def test_a_list_of_a_whole_table_and_of_an_error() -> None:
 def test_wrong_arguments_are_one_line_and_the_app_stands_last() -> None:
     ended = run("list", "ship.failed", "--limit", "none")
     assert (ended.code, len(ended.err.splitlines())) == (2, 1)
-    assert "--help explains it" in ended.err
+    assert ". See pynamodb-tracker list --help" in ended.err
     options = re.findall(r"│ .{0,2} +(--[a-z-]+)", run("list", "--help").out)
     assert options[-3:] == ["--app", "--use-case", "--help"]

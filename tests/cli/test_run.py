@@ -96,7 +96,7 @@ def test_ignored_ones_are_taken_with_a_fresh_set_of_attempts_when_asked_for(stor
     [
         ("ship", (), ["ship: 7 succeeded"], []),
         ("ship", ("--limit", "5"), ["ship: 5 succeeded"], ["3-a", "3-b"]),
-        ("pay", (), ["4 tasks reopened; they wait for their turns", "pay: 3 succeeded"], []),
+        ("pay", (), ["4 tasks reopened, waiting for their turns", "pay: 3 succeeded"], []),
         ("pay", ("--limit", "1"), ["pay: 1 succeeded"], ["1-a", "1-b", "2-a", "2-b", "3-a", "3-b"]),
     ],
 )
@@ -169,7 +169,7 @@ def test_nothing_to_run_is_reported_with_the_reason(store: StoppedClock) -> None
     ended = run("retry", "pay", CHARGE)
     assert (ended.code, ended.out) == (
         0,
-        "nothing to run at pay: 1 task not due yet (the first one in 2h); reopen makes failed tasks due at once\n",
+        "nothing to run at pay: 1 task not due yet (the first one in 2h): reopen makes failed tasks due at once\n",
     )
 
 
@@ -185,7 +185,7 @@ def test_a_retry_reports_what_it_skipped_because_it_is_not_due_yet(
             raise RetryLater(timedelta(hours=2, seconds=1), "the bank is closed")
     store.advance(timedelta(seconds=1))
     ended = run("retry", "pay", WAVER, *options)  # this one fails again, and so is not due yet, either
-    skipped = f"2 tasks{such} not due yet (the first one in 2h); reopen makes failed tasks due at once"
+    skipped = f"2 tasks{such} not due yet (the first one in 2h): reopen makes failed tasks due at once"
     assert (ended.lines[0], ended.lines[-1]) == ("pay: 1 failed", skipped)
 
 
@@ -247,7 +247,7 @@ def test_credentials_that_end_in_the_middle_end_the_run(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(Order.pay, "start", expired)
     ended = run("run", "pay", CHARGE, "--threads", threads)
-    assert (ended.code, ended.lines[0].partition(",")[0]) == (2, "stopped; pay: 4 succeeded")
+    assert (ended.code, ended.lines[0].partition(",")[0]) == (2, "stopped: pay: 4 succeeded")
     assert ended.err.endswith(": ExpiredTokenException: it has expired\n")
     assert len(begun) < 12
 
@@ -311,7 +311,7 @@ def test_a_task_can_be_kept_by_a_heartbeat(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize(
     ("function", "words"),
     [
-        ("tests.cli.shop:chrage", "the module 'tests.cli.shop' has no 'chrage'; did you mean 'charge'?"),
+        ("tests.cli.shop:chrage", "the module 'tests.cli.shop' does not define 'chrage'; did you mean 'charge'?"),
         ("tests.cli.shop", "'tests.cli.shop' does not name a function: write module:function"),
         ("tests.cli.shop:NUMBER", "tests.cli.shop:NUMBER: this takes a function of the context, not 5"),
     ],
@@ -419,7 +419,7 @@ def test_a_task_that_is_claimed_at_the_request_to_stop_is_released_and_told(
     ended = run("retry", "pay", CHARGE, "--threads", threads)
     assert (ended.code, ended.lines) == (
         130,
-        ["stopped; pay: nothing yet", "1 task released; it is pending now: run takes it"],
+        ["stopped: pay: nothing yet", "1 task released, pending again"],
     )
     task = Order.get_task("o-1")
     assert (task.state, task.attempt, task.fence) == (Order.pay.pending, 0, 1)
@@ -453,7 +453,7 @@ def test_a_batch_that_breaks_off_tells_what_was_done_before(monkeypatch: pytest.
 
     monkeypatch.setattr(Selection, "candidates", lambda _selection, _threads: Candidates(broken))
     ended = run("run", "pay", CHARGE, "--threads", "1")
-    assert (ended.code, ended.lines) == (2, ["stopped; pay: 1 succeeded"])
+    assert (ended.code, ended.lines) == (2, ["stopped: pay: 1 succeeded"])
     assert ended.err.endswith(": throttled\n")
 
 
@@ -462,8 +462,8 @@ def test_a_function_that_interrupts_the_program_has_told_what_was_done_before(st
     Order.create("z-3", due_time=Order.get_task("o-1").due_time + timedelta(seconds=1), note="stop")
     store.advance(timedelta(seconds=1))
     ended = run("run", "pay", "tests.cli.shop:interrupt", "--threads", "1")
-    released = "1 task released; it is pending now: run takes it"
-    assert (ended.code, ended.lines) == (130, ["stopped; pay: 2 succeeded", released])
+    released = "1 task released, pending again"
+    assert (ended.code, ended.lines) == (130, ["stopped: pay: 2 succeeded", released])
 
 
 def test_a_dry_run_and_an_error_say_what_is_not_due_yet(store: StoppedClock) -> None:
@@ -478,7 +478,7 @@ def test_a_dry_run_and_an_error_say_what_is_not_due_yet(store: StoppedClock) -> 
     said = "nothing to run at pay: 2 tasks with 'BANK' in the error not due yet (the first one in 4m)"
     for dry in ((), ("--dry-run",)):
         ended = run("retry", "pay", CHARGE, "--error-contains", "BANK", *dry)
-        assert (ended.out or ended.err).partition(";")[0] == said
+        assert (ended.out or ended.err).partition(": reopen")[0] == said
     ended = run("retry", "pay", CHARGE, "--error-contains", "address", "--dry-run")
     assert ended.err == "nothing to run at pay: no matching task is due\n"
     store.advance(timedelta(minutes=5))

@@ -60,7 +60,7 @@ def test_what_cannot_be_an_id_is_refused_and_the_others_are_run() -> None:
 def test_no_named_task_is_nothing_to_run() -> None:
     Order.create("o-1")
     ended = run("run", "pay", CHARGE, "-", text="\n")
-    assert (ended.code, ended.out) == (0, "nothing to run at pay: stdin names no task\n")
+    assert (ended.code, ended.out) == (0, "nothing to run at pay: stdin contains no task ids\n")
     assert Order.pay.pending.count() == 1
 
 
@@ -117,7 +117,7 @@ def test_a_function_that_is_bound_to_another_step_is_refused(arguments: tuple[st
     Bound.create("o-1", state=Bound.ship.pending)
     ended = run(*arguments, of=BOUND)
     assert (ended.code, ended.out) == (2, "")
-    assert ended.err.startswith(f"Bound.pay does {BIND}: bind it with @Bound.ship.does, too, ")
+    assert ended.err.startswith(f"{BIND} is bound to Bound.pay. ")
     assert Bound.get_task("o-1").state == Bound.ship.pending
 
 
@@ -135,5 +135,5 @@ def test_an_id_that_looks_like_a_function_comes_from_stdin() -> None:
     Bound.create("order:x17")
     ended = run("run", "pay", "order:x17", of=BOUND)
     assert (ended.code, ended.out) == (2, "")
-    assert ended.err.endswith("Bound.pay has a function, so no other is needed: pass ids like this on stdin\n")
+    assert ended.err.endswith("Bound.pay has a function: pass ids like this on stdin\n")
     assert run("run", "pay", "-", text="order:x17\n", of=BOUND).code == 0

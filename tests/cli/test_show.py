@@ -91,7 +91,7 @@ def test_a_task_is_shown_with_what_its_runs_have_left_behind(monkeypatch: pytest
     for words in (
         "Order o-1: ship.pending (branch)",
         "postponed 3 times, without using up an attempt",
-        "parts done mail, log; a reopen with clear_checkpoints repeats them",
+        "parts done mail, log (a reopen with clear_checkpoints repeats them)",
         "passed over pay",
     ):
         assert words in text
@@ -119,10 +119,10 @@ def test_what_comes_next_depends_on_where_the_task_is(store: StoppedClock) -> No
     assert "has run it for 0s" in shown()
     assert "in 15m" in shown()
     store.advance(timedelta(hours=1))
-    assert "next its lock expired; the next run takes it over" in shown()
+    assert "next its lock expired, and the next run takes it over" in shown()
     Order.ship.start("o-1").__enter__()
     store.advance(timedelta(hours=1))
-    assert "next its lock expired; the next run ignores it: no attempts left" in shown()
+    assert "next its lock expired, and the next run ignores it: no attempts left" in shown()
     Order.ship.ignore("o-1", reason="cancelled\nby phone")
     assert "next waits for someone to reopen it" in shown()
     assert "ignored: cancelled by phone" in shown()
@@ -196,7 +196,7 @@ def test_json_has_errors_whole_and_attributes_of_every_kind() -> None:
 @pytest.mark.usefixtures("store")
 def test_a_task_that_is_not_there_exits_with_1() -> None:
     ended = run("show", "o-1")
-    assert (ended.code, ended.out, ended.err) == (1, "", "there is no Order 'o-1'\n")
+    assert (ended.code, ended.out, ended.err) == (1, "", "Order 'o-1' does not exist\n")
 
 
 @pytest.mark.usefixtures("store")

@@ -20,7 +20,7 @@ def test_a_person_answers_what_a_task_waits_for(store: StoppedClock) -> None:
 
     ended = run("signal", "o-1", "paid", "--value", '{"amount": "42.50"}', "--by", "ada", "--key", "evt-1")
 
-    assert (ended.code, ended.lines) == (0, ["o-1: pay.pending; it is due by this signal"])
+    assert (ended.code, ended.lines) == (0, ["o-1: pay.pending (due by this signal)"])
     assert '{"amount": "42.50"}' in run("show", "o-1").out
     assert read("show", "o-1")["signals"]["paid"] == {
         "value": {"amount": "42.50"},
@@ -29,10 +29,10 @@ def test_a_person_answers_what_a_task_waits_for(store: StoppedClock) -> None:
         "time": store.now().isoformat(),
     }
     again = run("signal", "o-1", "paid", "--value", '{"amount": "42.50"}')
-    assert again.lines == ["o-1: pay.pending; the signal is stored"]
+    assert again.lines == ["o-1: pay.pending (signal stored)"]
     other = run("signal", "o-1", "paid", "--value", "false")
-    assert (other.code, "with another value, which counts" in other.err) == (1, True)
-    assert re.search(r"received at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC by ada,", other.err)
+    assert (other.code, "with another value. The first one counts" in other.err) == (1, True)
+    assert re.search(r"received at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC by ada with", other.err)
 
 
 @pytest.mark.usefixtures("store")
@@ -62,9 +62,9 @@ def test_the_round_of_a_task_that_has_started_over_is_to_be_named() -> None:
     [
         (["o-1", "paid"], 2, "Missing option '--value'"),
         (["o-1", "paid", "--value", ""], 2, "'' is not JSON"),
-        (["o-1", "paid", "--value", "null"], 2, "null is no value"),
+        (["o-1", "paid", "--value", "null"], 2, "null is not a value"),
         (["o-1", "payed", "--value", "1"], 2, "Order has no signal 'payed'. It has approved, paid"),
-        (["o-1", "paid", "--value", "1"], 1, "there is no Order 'o-1'"),
+        (["o-1", "paid", "--value", "1"], 1, "Order 'o-1' does not exist"),
         (["o-1", "paid", "--value", "yes"], 2, "'yes' is not JSON"),
         (["o-1", "paid", "--value", "[" * 100_000], 2, "its JSON is nested deeper than Python can walk"),
         (["", "paid", "--value", "1"], 2, "a task id"),

@@ -18,7 +18,7 @@ from tests.support.rows import change, park, stored
 
 SAMPLE = "tests.cli.shop:Sample"
 KNOWN = (
-    "it has task_id, state, due_time, group, repeat, trace, urgent, awaited_signals, signals, wait_for, until, "
+    "It has task_id, state, due_time, group, repeat, trace, urgent, awaited_signals, signals, wait_for, until, "
     "checkpoints, skipped_steps, postpone_count, first_failure, cancelled, missed_signals, amount, data, note"
 )
 
@@ -88,7 +88,7 @@ def test_the_first_bad_line_is_reported_by_number_and_ends_it() -> None:
     assert (ended.code, ended.out) == (1, "1 task created, 1 bad line\n")
     assert ended.err.splitlines() == [
         "stdin:3: amount: 'many' is not a number",
-        "stopped at the first bad line; --keep-going loads the others",
+        "stopped at the first bad line: add --keep-going to load the others",
     ]
 
 
@@ -104,9 +104,9 @@ def test_with_keep_going_each_bad_line_is_reported_and_the_others_are_loaded() -
     assert (ended.code, ended.out) == (1, "2 tasks created, 4 bad lines\n")
     assert ended.err.splitlines() == [
         "stdin:3: amount: 'many' is not a number",
-        "stdin:4: it has no task_id",
+        "stdin:4: task_id is missing",
         "stdin:5: 3 fields, but the header has 2",
-        "stdin:6: cannot create Order 'o-1': it exists, and is left as it is (--skip-existing skips such lines)",
+        "stdin:6: cannot create Order 'o-1': it already exists. It was not changed (--skip-existing skips such lines)",
     ]
     assert Order.get_task("o-6").amount == 8
 
@@ -132,25 +132,25 @@ def test_a_dry_run_checks_and_creates_nothing() -> None:
     [
         ("[1]", 'this is not a JSON object: write one per line, as in {"task_id": "o-1"}'),
         ("{", "this is not JSON: "),
-        ('{"task_id": "o-1", "amount": NaN}', "this is not JSON: JSON has no NaN"),
+        ('{"task_id": "o-1", "amount": NaN}', "this is not JSON: JSON cannot represent NaN"),
         ('{"task_id": 5}', "a task id must be text, not 5: write '5'"),
-        ('{"amount": 5}', "it has no task_id"),
+        ('{"amount": 5}', "task_id is missing"),
         ('{"task_id": "o-1", "amout": 5}', "Order has no attribute 'amout'; did you mean 'amount'?"),
         ('{"task_id": "o-1", "amount": "5"}', "amount: '5' is not a number"),
         ('{"task_id": "o-1", "note": 5}', "note: 5 is not a string"),
-        ('{"task_id": "o-1", "state": "x.failed"}', "Order has no step 'x'; its steps are pay, ship"),
+        ('{"task_id": "o-1", "state": "x.failed"}', "Order has no step 'x'. Its steps are pay, ship"),
         (
             '{"task_id": "o-1", "due_time": "soon"}',
             "due_time: 'soon' is not a time: write it as in 2026-01-31T12:00:00Z",
         ),
         ('{"task_id": "o-1", "blockers": 3}', "blockers: nothing would end the wait of a loaded task"),
-        ('{"task_id": "o-1", "queued": {}}', "queued: load it without queued, and then ask for it with create --merge"),
+        ('{"task_id": "o-1", "queued": {}}', "queued: load it without queued, and then run create --merge"),
         ('{"task_id": "o-1", "repeat": "daily"}', "repeat: 'daily' is not a rule: write it as 'cron 0 2 * * *'"),
         ('{"task_id": "o-1", "repeat": "every 5 hours"}', "repeat: '5 hours' is not a duration"),
         ('{"task_id": "o-1", "repeat": {"hourly": 1}}', "repeat: the rule '{\"hourly\": 1}' cannot be read"),
         (
             '{"task_id": "o-1", "repeat": "every 1h", "state": "ship.pending"}',
-            "repeat: a task that repeats begins as pay.pending, not as ship.pending: leave out the rule or the state",
+            "repeat: a repeating task begins as pay.pending, not ship.pending: leave out the rule or the state",
         ),
         ('{"task_id": "o-1", "trace": 5}', "trace must map text to text"),
         ('{"task_id": "o-1", "data": [1]}', "Order.data = a list cannot be stored"),
@@ -170,12 +170,12 @@ def test_what_is_wrong_with_a_line_is_reported(tmp_path: Path, line: str, words:
 @pytest.mark.parametrize(
     ("header", "words"),
     [
-        ("id,amount", f"Order has no attribute 'id'; {KNOWN}"),
+        ("id,amount", f"Order has no attribute 'id'. {KNOWN}"),
         ("task_id,amout", "Order has no attribute 'amout'; did you mean 'amount'?"),
-        ("amount", "there is no column 'task_id'"),
-        ("task_id,note,note", "the column 'note' is there twice"),
+        ("amount", "the column 'task_id' is missing"),
+        ("task_id,note,note", "the column 'note' appears twice"),
         ('task_id,"note', "this is not CSV: unexpected end of data"),
-        (",", f"Order has no attribute ''; {KNOWN}"),
+        (",", f"Order has no attribute ''. {KNOWN}"),
     ],
 )
 def test_a_wrong_header_is_reported_before_anything_is_created(header: str, words: str) -> None:
@@ -349,7 +349,7 @@ def test_a_file_without_a_line_is_fine(text: str, form: tuple[str, ...]) -> None
 def test_a_quote_that_is_never_closed_tells_what_was_not_read() -> None:
     ended = load('task_id,note\no-1,a\no-2,"b\no-3,c\n', "--keep-going")
     assert (ended.code, ended.out) == (1, "1 task created, 1 bad line\n")
-    output = "a quote opens here and is never closed, so nothing after it was read"
+    output = "a quote opens here and never closes, so the rest was not read"
     assert ended.err == f"stdin:3: this is not CSV: {output}\n"
 
 
@@ -405,7 +405,7 @@ def test_a_dry_run_of_a_large_task_creates_nothing() -> None:
 @pytest.mark.usefixtures("store")
 def test_a_state_that_no_step_declares_is_refused_with_what_to_do() -> None:
     ended = load('{"task_id": "o-1", "state": "unknown.77"}')
-    words = "no step of Order declares unknown.77: declare its step, or write another state"
+    words = "no step of Order declares unknown.77: declare its step or write another state"
     assert (ended.code, ended.err.splitlines()[0]) == (1, f"stdin:1: {words}")
 
 
@@ -577,14 +577,23 @@ def test_a_task_is_loaded_with_the_answers_that_it_awaits_and_has(store: Stopped
     ("line", "words"),
     [
         ('{"task_id": "o-1", "awaited_signals": ["payed"]}', "Order has no signal 'payed'. It has approved, paid"),
-        ('{"task_id": "o-1", "awaited_signals": "[1]"}', 'awaited_signals: [1] is no list of signals, as in ["paid"]'),
-        ('{"task_id": "o-1", "signals": {"paid": 1}}', "signals: {'paid': 1} has no signals"),
-        ('{"task_id": "o-1", "awaited_signals": ["paid"], "signals": {"paid": {"value": 1}}}', "and has that already"),
+        (
+            '{"task_id": "o-1", "awaited_signals": "[1]"}',
+            'awaited_signals: [1] is not a list of signals, as in ["paid"]',
+        ),
+        ('{"task_id": "o-1", "signals": {"paid": 1}}', "signals: {'paid': 1} is not signals"),
+        (
+            '{"task_id": "o-1", "awaited_signals": ["paid"], "signals": {"paid": {"value": 1}}}',
+            "but has already received it",
+        ),
         ('{"task_id": "o-1", "awaited_signals": ["paid"], "group": "g"}', "with awaited_signals and a group or a rule"),
         ('{"task_id": "o-1", "signals": {"paid": {"time": "noon"}}}', "Invalid isoformat string: 'noon'"),
         ('{"task_id": "o-1", "missed_signals": ["payed"]}', "Order has no signal 'payed'"),
         ('{"task_id": "o-1", "until": "2027-01-01"}', "until: only with wait_for"),
-        ('{"task_id": "o-1", "wait_for": "paid", "awaited_signals": ["paid"]}', "wait_for is awaited_signals"),
+        (
+            '{"task_id": "o-1", "wait_for": "paid", "awaited_signals": ["paid"]}',
+            "wait_for and awaited_signals are the same",
+        ),
     ],
 )
 def test_answers_that_cannot_be_loaded_are_bad_lines(line: str, words: str) -> None:

@@ -148,10 +148,10 @@ def test_parts_of_another_round_are_not_shown() -> None:
     ("line", "words"),
     [
         ({"checkpoints": {"send": {"charge": 7}}}, "Payout has no step 'send'"),
-        ({"checkpoints": {"pay": 7}}, "has no results of parts"),
+        ({"checkpoints": {"pay": 7}}, "is not results of parts"),
         ({"skipped_steps": "pay"}, "Expecting value"),
         ({"skipped_steps": ["send"]}, "Payout has no step 'send'"),
-        ({"postpone_count": 0}, "0 is no number above 0"),
+        ({"postpone_count": 0}, "0 is not a whole number above 0"),
         ({"first_failure": "noon"}, "'noon' is not a time"),
         (
             {"cancelled": CANCELLED, "state": "pay.failed"},

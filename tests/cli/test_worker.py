@@ -127,30 +127,30 @@ NOT_BOUND = (
         (
             STORE,
             [f"x={CHARGE}"],
-            "none of 2 use cases has a step 'x'; the steps are invoice.send, order.pay, order.ship",
+            "none of 2 use cases has a step 'x'. The steps are invoice.send, order.pay, order.ship",
         ),
         (
             STORE,
             [f"ordr.pay={CHARGE}"],
-            "ordr.pay: there is no use case 'ordr'; did you mean 'order'?",
+            "ordr.pay: unknown use case 'ordr'; did you mean 'order'?",
         ),
         (
             "tests.cli.shop:Order",
             [f"invoice.send={CHARGE}"],
-            "invoice.send: there is no use case 'invoice'; --app and --use-case select order",
+            "invoice.send: unknown use case 'invoice'. --app and --use-case select order",
         ),
         (STORE, [f"order.shop={CHARGE}"], "Order has no step 'shop'; did you mean 'ship'?"),
-        (STORE, [f"send={CHARGE}", "--use-case", "order"], "Order has no step 'send'; its steps are pay, ship"),
+        (STORE, [f"send={CHARGE}", "--use-case", "order"], "Order has no step 'send'. Its steps are pay, ship"),
         (DESK, [f"send={CHARGE}"], "2 use cases have a step 'send': write one of letter.send, parcel.send"),
         (
             STORE,
             [f"pay={CHARGE}", f"order.pay={WAVER}"],
-            f"Order.pay has two functions, {CHARGE} and {WAVER}: a step has one function",
+            f"Order.pay has two functions, {CHARGE} and {WAVER}: name one",
         ),
         (
             STORE,
             ["pay=tests.cli.shop:chrage"],
-            "the module 'tests.cli.shop' has no 'chrage'; did you mean 'charge'?",
+            "the module 'tests.cli.shop' does not define 'chrage'; did you mean 'charge'?",
         ),
         (STORE, ["pay=tests.cli.shop"], "'tests.cli.shop' does not name a function: write module:function"),
         (
@@ -273,7 +273,7 @@ def test_a_function_is_called_before_the_first_task() -> None:
         ("tests.cli.shop:close", "tests.cli.shop:close raised SystemExit: the shop is closed"),
         ("tests.cli.shop:charge", "tests.cli.shop:charge is called with no argument, but takes (ctx: "),
         ("tests.cli.shop:later", "tests.cli.shop:later: "),
-        ("tests.cli.shop:nowhere", "the module 'tests.cli.shop' has no 'nowhere'"),
+        ("tests.cli.shop:nowhere", "the module 'tests.cli.shop' does not define 'nowhere'"),
         ("tests.cli.shop:Order", "tests.cli.shop:Order is a class: name a function"),
         ("begin", "'begin' does not name a function: write module:function"),
     ],
@@ -291,7 +291,7 @@ def test_help_tells_the_defaults_of_a_worker() -> None:
     defaults = [declared[name].default for name in ("grace", "max_poll_interval")]
     assert defaults == [timedelta(seconds=30), timedelta(seconds=2)]
     said = run("worker", "--help", COLUMNS="300").out
-    assert [said.count("30s by default"), said.count("2s by default")] == [1, 1]
+    assert [said.count("Default: 30s."), said.count("Default: 2s.")] == [1, 1]
 
 
 # Where it cannot run.

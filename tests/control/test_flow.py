@@ -9,9 +9,9 @@ import pytest
 from botocore.exceptions import ClientError
 
 from pynamodb_tracker import ExecutionContext, GiveUp, RetryLater, Step, UseCase
-from pynamodb_tracker.cli.command import steps_of
 from pynamodb_tracker.control import flow
 from pynamodb_tracker.presentation.history import find_passing
+from pynamodb_tracker.presentation.task_facts import steps_of
 from pynamodb_tracker.testing import StoppedClock
 from tests.support.recorder import recorded
 from tests.support.rows import client, keys, stored

@@ -533,7 +533,7 @@ def test_a_request_for_a_slot_without_a_response_ends_in_time(monkeypatch: pytes
             assert time.monotonic() - began < 60  # the SDK by itself would wait for four times that
 
 
-@pytest.mark.parametrize("why", ["somebody else has taken it", "it has expired, because it could not be renewed"])
+@pytest.mark.parametrize("why", ["another worker took it", "it expired because it could not be renewed"])
 def test_a_block_that_outlives_its_slot_is_logged(
     clock: StoppedClock,
     other: LimitSlots,
@@ -545,7 +545,7 @@ def test_a_block_that_outlives_its_slot_is_logged(
 
     def outlive(_ctx: object) -> None:
         clock.advance(LIFETIME + 3 * SECOND)
-        if "else" in why:
+        if "took" in why:
             for number in range(2):
                 other.table.take(number)
         else:
@@ -554,8 +554,8 @@ def test_a_block_that_outlives_its_slot_is_logged(
 
     assert Order.pay.run_all(outlive).succeeded == ["o-1"]
     [said] = [each.getMessage() for each in caplog.records if each.levelno == logging.ERROR]
-    text = "order pay of 'o-1' runs on, but its slot of the limit bank is lost, so one task more than that may run at "
-    assert said.startswith(f"{text}once: {why}")
+    text = "order pay of 'o-1' keeps running but lost its slot of the limit bank, so one task too many may be running: "
+    assert said.startswith(f"{text}{why}")
 
 
 @pytest.mark.parametrize("kind", ["run_all", "arun_all"])
@@ -616,7 +616,7 @@ def test_a_block_that_has_a_slot_starts_no_task_that_needs_one(run: Callable[[],
     assert Order.pay.run_all(nested(run)).failed == ["o-1"]
     error = Order.get_task("o-1").errors[-1]
     assert error.type == "NestedConcurrencyLimitError"
-    assert "and the block that starts it has a slot of the limit bank, so both might wait forever" in error.message
+    assert "in a block that has a slot of the limit bank" in error.message
     assert (Refund.get_task("r-1").fence, held()) == (0, [])
 
 

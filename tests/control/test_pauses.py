@@ -154,7 +154,7 @@ def test_the_item_is_read_once_in_five_seconds_however_many_ask(clock: StoppedCl
 
 def test_without_control_nothing_is_read_and_a_pause_is_an_error() -> None:
     for ask in (lambda: Plain.send.pause(until=None, reason=""), Plain.pauses):
-        with pytest.raises(TrackerError, match=r"no program obeys pauses or .* of Plain: remove pausable=False"):
+        with pytest.raises(TrackerError, match=r"steps of Plain cannot be paused or required: remove pausable=False"):
             ask()
     Plain.create("p-1")
     with recorded(BankTask) as requests:
@@ -234,7 +234,7 @@ def test_what_was_read_through_another_connection_does_not_hold() -> None:
 
 def test_a_reason_is_short() -> None:
     assert len(Order.ship.pause(until=None, reason="x" * 1_000).reason) == 1_000
-    with pytest.raises(ValueError, match="at most 1,000 characters, not 1,001"):
+    with pytest.raises(ValueError, match="1,001 characters: write at most 1,000"):
         Order.ship.pause(until=None, reason="x" * 1_001)
 
 
@@ -291,7 +291,7 @@ def test_a_command_names_the_damaged_pause_that_keeps_it_from_being_stored(
     command: Callable[[], object], token: dict[str, Any]
 ) -> None:
     put(BankTask, {**CONTROL, "paused#200": {"M": {**token, "until": {"S": "9"}}}})
-    with pytest.raises(TrackerError, match=r"the control item of 'order'.*: paused#200 has .* for a token: remove"):
+    with pytest.raises(TrackerError, match=r"the control item of 'order'.*: the token of paused#200 is .*: remove"):
         command()
 
 

@@ -326,12 +326,12 @@ def test_a_success_without_an_answer_leads_where_its_first_try_did(network: Netw
 @pytest.mark.parametrize(
     ("number", "message"),
     [
-        (0, "from 1 to 990, not 0"),
-        (991, "from 1 to 990, not 991"),
+        (0, "0 is not a step number: write one from 1 to 990"),
+        (991, "991 is not a step number"),
         (202, r"202 is not a step: Order.ship = Step\(200\) uses that number"),
         (198, r"198 is not a step: Order.ship"),
-        (50, r"Step\(50\) comes first, so new tasks begin there"),
-        (100, r"Step\(100\) comes first"),
+        (50, r"Step\(50\) is the first step, where new tasks begin"),
+        (100, r"Step\(100\) is the first step"),
         (900, r"Step\(900\) is a branch step of Order, or comes after one"),
         (950, r"Step\(950\) is a branch step"),
     ],

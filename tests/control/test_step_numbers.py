@@ -74,9 +74,7 @@ def test_a_step_inserted_by_renumbering_is_refused_with_the_numbers_to_give_back
     order = program(RENUMBERED)
     caplog.set_level(logging.INFO, "pynamodb_tracker")
 
-    with pytest.raises(
-        DefinitionError, match=r"give back ship = Step\(200\), deliver = Step\(300\). Number a new step"
-    ):
+    with pytest.raises(DefinitionError, match=r"restore ship = Step\(200\), deliver = Step\(300\). Number a new step"):
         WAYS[way](order)
     assert caplog.messages == []
     assert order.get_task("o-1").fence == 0
@@ -145,9 +143,9 @@ def test_accepting_records_the_numbers_as_they_are_and_refuses_those_before(cloc
     item.accept(order)
     order.ship.run_all(done)
     before.ship.run_all(done)  # it compares at its start only
-    with pytest.raises(DefinitionError, match=r"give back ship = Step\(300\)"):
+    with pytest.raises(DefinitionError, match=r"restore ship = Step\(300\)"):
         run(README)
-    with pytest.raises(DefinitionError, match=r"give back bill = Step\(900\)"):  # which the accepted program lacks
+    with pytest.raises(DefinitionError, match=r"restore bill = Step\(900\)"):  # which the accepted program lacks
         run({"confirm_payment": 100, "bill": 950})
     run({"confirm_payment": 100, "bill": 900})
     moved = {"confirm_payment": 100, "ship": 300, "deliver": 400, "bill": 950}
@@ -169,7 +167,7 @@ def test_a_worker_that_could_not_compare_at_its_start_ends_once_it_can(
         raise GetError("down")
 
     monkeypatch.setattr(item, "send", fail_once)
-    with pytest.raises(DefinitionError, match="give back ship"):
+    with pytest.raises(DefinitionError, match="restore ship"):
         WAYS[way](order)
 
 
@@ -190,7 +188,7 @@ def rival_adds(network: Network) -> tuple[Any, Any]:
 
 def test_of_two_programs_that_begin_at_once_the_second_compares_again(network: Network) -> None:
     _, order = rival_adds(network)
-    with pytest.raises(DefinitionError, match="give back ship"):
+    with pytest.raises(DefinitionError, match="restore ship"):
         order.confirm_payment.run_all(done)
 
 

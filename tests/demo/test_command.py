@@ -93,7 +93,7 @@ def test_the_command_alone_lists_the_demo() -> None:
 @pytest.mark.parametrize(
     ("server", "is_over", "text"),
     [
-        (True, False, "Stopping: the workers finish what they run. Ctrl-C again leaves at once.\n"),
+        (True, False, "Stopping: the workers finish their tasks. Ctrl-C again stops at once.\n"),
         (True, True, ""),
         (False, False, ""),
     ],
@@ -110,4 +110,4 @@ def test_a_demo_that_is_stopped_says_what_it_waits_for(
     demo.report_waiting()
     assert capsys.readouterr().out == text
     demo.report_left()
-    assert capsys.readouterr().err == "Left at once.\n"
+    assert capsys.readouterr().err == "Stopped at once.\n"

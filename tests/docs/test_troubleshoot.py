@@ -51,14 +51,14 @@ def test_every_error_that_the_page_names_has_its_address() -> None:
 
 
 def test_a_traceback_ends_with_the_address_once_also_in_another_process() -> None:
-    error = TaskNotFoundError("there is no Order 'o-1'", task_id="o-1")
+    error = TaskNotFoundError("Order 'o-1' does not exist", task_id="o-1")
     for each in (error, pickle.loads(pickle.dumps(error))):  # noqa: S301 - our own
         lines = "".join(traceback.format_exception_only(each)).splitlines()
         assert lines[1:] == [f"See {TROUBLESHOOT}#a-task-does-not-start"]
 
 
 MISTAKES: list[tuple[Callable[[], object], type[Exception], str]] = [
-    (lambda: Order.get("o-9"), DoesNotExist, "^there is no Order 'o-9'$"),
+    (lambda: Order.get("o-9"), DoesNotExist, "^Order 'o-9' does not exist$"),
     (lambda: Order.shipp, AttributeError, "Order has no step or attribute 'shipp'; did you mean 'ship'?"),  # type: ignore[attr-defined]
     (lambda: Order.ship.done, AttributeError, "ship has no 'done'; its states are pending, in_progress, failed,"),  # type: ignore[attr-defined]
     (lambda: Order.ship.pendin, AttributeError, "ship has no 'pendin'; its states are .* did you mean 'pending'"),  # type: ignore[attr-defined]

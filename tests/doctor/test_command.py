@@ -165,7 +165,10 @@ def test_missing_credentials_are_reported_in_one_line_and_exit_with_2(tmp_path: 
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        (SHOP.replace("Task", "Tsk"), "the module 'tests.doctor.shops' has no 'ShopTsk'; did you mean 'ShopTask'?"),
+        (
+            SHOP.replace("Task", "Tsk"),
+            "the module 'tests.doctor.shops' does not define 'ShopTsk'; did you mean 'ShopTask'?",
+        ),
         ("shop", "'shop' does not name a task class: write module:Class, as in shop:AppTask"),
     ],
 )

@@ -15,7 +15,7 @@ from pynamodb_tracker.clock import NEVER, stamp
 from pynamodb_tracker.dynamodb import partiql
 from pynamodb_tracker.model.changes import Changes
 from pynamodb_tracker.transitions import StepStatements
-from pynamodb_tracker.transitions.success import transition_of_success
+from pynamodb_tracker.transitions.success import build_success
 from pynamodb_tracker.writes.lock import Journal
 from pynamodb_tracker.writes.prepared import PreparedWrite
 from tests.engine.engine import Engine
@@ -320,11 +320,11 @@ def changes(number: int) -> Changes:
 def test_whatever_a_block_sets_and_removes_is_stored_as_it_is_alone(rows: Rows) -> None:
     statements = StepStatements(Order, Order.ship._definition.codes, 3)
     claim = claim_of(statements)
-    row, values = next(starts(rendered(statements, transition_of_success(Journal(claim), {}, ()))))
+    row, values = next(starts(rendered(statements, build_success(Journal(claim), {}, ()))))
     held = {**{name: {"S": "before"} for name in NAMES}, **row}
     for number in (0, 7, 14):
         changed = changes(number)
-        success = transition_of_success(Journal(claim), changed, ())
+        success = build_success(Journal(claim), changed, ())
         write, (_, slots) = rendered(statements, success), success.shape_and_slots()
         own = {name: value for name, value in slots.items() if name.startswith("own ")}
 

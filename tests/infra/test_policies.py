@@ -251,7 +251,7 @@ def test_without_query_of_the_table_a_task_succeeds_and_the_log_says_what_stays(
     with through(ShopTask, deny):
         Parcel.send.run("p-1", pack)
     assert Parcel.get_task("p-1").state == Parcel.send.succeeded
-    assert "stay after its end" in caplog.text
+    assert "will not expire" in caplog.text
 
 
 def test_the_policies_are_made_on_a_stack_which_exports_their_arns() -> None:

@@ -226,24 +226,24 @@ def forget_my_token(patch: Patch) -> None:
 def forget_repeats(patch: Patch) -> None:
     """Ignore how often the SDK sent a request, and the row that came with the refusal."""
     patch.setattr(error_codes, "was_repeated", lambda _: False)
-    patch.setattr(claims, "_is_worth_reading", lambda *_: False)
+    patch.setattr(claims._Call, "_is_worth_reading", lambda *_: False)
 
 
 def look_at_no_row(patch: Patch) -> None:
     """Treat every refused create as if another worker had created the task."""
-    patch.setattr(creations, "existing", lambda *_: None)
+    patch.setattr(creations, "load_existing", lambda *_: None)
 
 
 def trust_any_row(patch: Patch) -> None:
     """Treat any row as the one that was just created."""
-    original = creations.existing
+    original = creations.load_existing
 
     def met(*given: Any) -> Any:
         row: Any = original(*given)
         row.attribute_values["creation"] = mock.ANY
         return row
 
-    patch.setattr(creations, "existing", met)
+    patch.setattr(creations, "load_existing", met)
 
 
 def one_slot(patch: Patch) -> None:
@@ -253,13 +253,13 @@ def one_slot(patch: Patch) -> None:
 
 def settle_nothing(patch: Patch) -> None:
     """Continue after a request without an answer as if it could not be applied any more."""
-    patch.setattr(progress, "settle", lambda *_: None)
+    patch.setattr(progress, "settle_save", lambda *_: None)
     patch.setattr(progress, "_keep_out", lambda *_: True)
 
 
 def take_nothing_along(patch: Patch) -> None:
     """Let a failure or a release store no part whose write got no answer."""
-    patch.setattr(Parts, "take_along", lambda *_: None)
+    patch.setattr(Parts, "add_unsaved", lambda *_: None)
 
 
 def release_with_the_same_token(patch: Patch) -> None:
@@ -284,7 +284,7 @@ def shut_nothing_out(patch: Patch) -> None:
 
 def shut_out_whatever_is_there(patch: Patch) -> None:
     """Raise the token of any row, even of one that is not there."""
-    patch.setattr(conditions, "seen", guard(lambda: TaskRow.task_id.exists() | TaskRow.task_id.does_not_exist()))
+    patch.setattr(conditions, "state_seen", guard(lambda: TaskRow.task_id.exists() | TaskRow.task_id.does_not_exist()))
 
 
 def trust_the_row(patch: Patch) -> None:
@@ -307,13 +307,13 @@ def create_with(**other: Any) -> Callable[[Patch], None]:
     """Put a new task that is claimed with these attributes in place of its own; without those that are None."""
 
     def remove(patch: Patch) -> None:
-        original = creations.new_task
+        original = creations.build_new_task
 
-        def new_task(*given: Any, also: Any, **named: Any) -> Any:
+        def build_new_task(*given: Any, also: Any, **named: Any) -> Any:
             also = {name: value for name, value in (also | other).items() if value is not None}
             return original(*given, also=also, **named)
 
-        patch.setattr(creations, "new_task", new_task)
+        patch.setattr(creations, "build_new_task", build_new_task)
 
     return remove
 
@@ -324,19 +324,19 @@ def create_nothing_pending(patch: Patch) -> None:
     def nothing(*_: Any) -> Any:
         raise Refused(repeated=False)
 
-    patch.setattr(claims, "as_pending", nothing)
+    patch.setattr(claims, "build_pending_task", nothing)
 
 
 def create_pending_without_a_token(patch: Patch) -> None:
     """Put the task pending after a put without an answer, but with no token."""
-    original = creations.as_pending
+    original = creations.build_pending_task
 
-    def as_pending(*given: Any) -> Any:
+    def build_pending_task(*given: Any) -> Any:
         task = original(*given)
         del task.item["lock"]
         return task
 
-    patch.setattr(claims, "as_pending", as_pending)
+    patch.setattr(claims, "build_pending_task", build_pending_task)
 
 
 def trust_any_follow_up(patch: Patch) -> None:
@@ -362,7 +362,7 @@ def no_margin(patch: Patch) -> None:
 
 def any_version(patch: Patch) -> None:
     """Write the row of a group although another program has written it since it was read."""
-    path, written = groups._version, groups.written
+    path, build = groups._version, groups.build_group_write
 
     def prepare(*given: Any, condition: Any, **options: Any) -> Any:
         del condition
@@ -371,13 +371,13 @@ def any_version(patch: Patch) -> None:
     def write(*given: Any, **options: Any) -> Any:
         with pytest.MonkeyPatch.context() as meanwhile:
             meanwhile.setattr(groups, "PreparedWrite", prepare)
-            return written(*given, **options)
+            return build(*given, **options)
 
-    patch.setattr(groups, "written", write)
+    patch.setattr(groups, "build_group_write", write)
 
 
 GUARDS = [
-    Guard("due", runs.taken_early, Without("due", "claim")),
+    Guard("due", runs.taken_early, Without("is_due", "claim")),
     Guard("lock expired", runs.taken_while_held, Without("lock_expired", "claim")),
     Guard("lock expired", commands.ignored_while_held, Without("lock_expired", "ignore")),
     Guard("lock expired", commands.spent_while_held, Without("lock_expired", "spend abandoned")),
@@ -391,13 +391,13 @@ GUARDS = [
     Guard("a later token after IGNORE", commands.late_reopen_that_was_refused, leaving_out("ignore", "lock")),
     Guard("urgent as seen on REOPEN", commands.urgent_task_reopened, Without("urgent_seen", "reopen")),
     Guard("HURRY of the same life", commands.late_hurry, Without("same_life", "hurry")),
-    Guard("status on REOPEN", commands.reopened_while_held, Without("at", "reopen")),
+    Guard("status on REOPEN", commands.reopened_while_held, Without("has_status", "reopen")),
     Guard("no time to live on REOPEN", commands.reopened_with_chunks_that_end, Without("has_no_time_to_live")),
     Guard("RELEASE as seen", commands.late_release, Without("held_as_seen")),
     Guard("token on RELEASE", commands.refused_claim_after_a_release, release_with_the_same_token),
-    Guard("MINE after a release", commands.released_worker, Without("mine")),
+    Guard("MINE after a release", commands.released_worker, Without("held_by_run")),
     Guard("CANCEL as seen", commands.late_cancel, Without("held_as_seen")),
-    Guard("MINE after a cancel", commands.cancelled_worker, Without("mine")),
+    Guard("MINE after a cancel", commands.cancelled_worker, Without("held_by_run")),
     Guard("CANCEL of the same life", commands.cancelled_in_its_next_life, Without("same_life", "cancel")),
     Guard("RELEASE of my own", commands.unheard_release, look_for_no_entry),
     Guard("format on CLAIM", commands.claimed_by_an_earlier_version, Without("known_format", "claim")),
@@ -410,8 +410,8 @@ GUARDS = [
     Guard("format on DELETE", commands.deleted_by_an_earlier_version, Without("known_format")),
     Guard("no rule on REOPEN", repeats.reopened_out_of_turn, Without("has_no_rule", "reopen")),
     Guard("asked as seen on REOPEN", repeats.reopened_as_its_rule_changes, Without("requests_as_seen", "reopen")),
-    Guard("mine on PIN", repeats.pinned_late, Without("mine", "pin")),
-    Guard("SKIP as seen", repeats.skipped_though_it_succeeded, Without("seen", "skip")),
+    Guard("mine on PIN", repeats.pinned_late, Without("held_by_run", "pin")),
+    Guard("SKIP as seen", repeats.skipped_though_it_succeeded, Without("state_seen", "skip")),
     Guard("lock expired on SKIP", repeats.skipped_while_held, Without("lock_expired", "skip")),
     Guard("format on SKIP", repeats.skipped_by_an_earlier_version, Without("known_format", "skip")),
     Guard("asked as seen on SKIP", repeats.skipped_as_its_rule_changes, Without("requests_as_seen", "skip")),
@@ -424,26 +424,26 @@ GUARDS = [
     Guard("GET after a repeat", runs.locked_out_without_detail, forget_repeats),
     Guard("unfinished", runs.landed_success, by_token_and_status),
     Guard("unfinished", runs.frozen_success, by_status),
-    Guard("MINE", runs.woken_success, Without("mine", "succeed")),
-    Guard("MINE", runs.woken_failure, Without("mine", "fail")),
-    Guard("MINE", runs.postponed_late, Without("mine", "fail")),
+    Guard("MINE", runs.woken_success, Without("held_by_run", "succeed")),
+    Guard("MINE", runs.woken_failure, Without("held_by_run", "fail")),
+    Guard("MINE", runs.postponed_late, Without("held_by_run", "fail")),
     Guard("REMOVE postponed", runs.postponed_before_a_success, leaving_out("succeed", "postpone_count")),
     Guard("REMOVE postponed", runs.postponed_before_a_reopen, leaving_out("reopen", "postpone_count")),
-    Guard("MINE", runs.woken_surrender, Without("mine", "give up")),
-    Guard("MINE", runs.woken_release, Without("mine", "release")),
-    Guard("MINE", runs.woken_extension, Without("mine", "extend")),
-    Guard("MINE", runs.woken_save, Without("mine", "save")),
-    Guard("MINE", runs.woken_settle, Without("mine", "settle")),
-    Guard("MINE in a transaction", overflow.woken_transaction, Without("mine", "check")),
-    Guard("MINE in a transaction", overflow.woken_success_in_a_transaction, Without("mine", "commit")),
-    Guard("MINE in a transaction", overflow.woken_keep_out, Without("mine", "keep out")),
-    Guard("EXTEND only grows", runs.late_extension, Without("grows")),
-    Guard("EXTEND only grows", runs.short_extension, Without("grows")),
+    Guard("MINE", runs.woken_surrender, Without("held_by_run", "give up")),
+    Guard("MINE", runs.woken_release, Without("held_by_run", "release")),
+    Guard("MINE", runs.woken_extension, Without("held_by_run", "extend")),
+    Guard("MINE", runs.woken_save, Without("held_by_run", "save")),
+    Guard("MINE", runs.woken_settle, Without("held_by_run", "settle")),
+    Guard("MINE in a transaction", overflow.woken_transaction, Without("held_by_run", "check")),
+    Guard("MINE in a transaction", overflow.woken_success_in_a_transaction, Without("held_by_run", "commit")),
+    Guard("MINE in a transaction", overflow.woken_keep_out, Without("held_by_run", "keep out")),
+    Guard("EXTEND only grows", runs.late_extension, Without("lock_grows")),
+    Guard("EXTEND only grows", runs.short_extension, Without("lock_grows")),
     Guard("saves", runs.late_save, Without("later_save", "save")),
     Guard("saves", runs.late_settle, Without("later_save", "settle")),
     Guard("saves", overflow.late_transaction, Without("later_save", "check")),
     Guard("saves", overflow.late_success_in_a_transaction, Without("later_save", "commit")),
-    Guard("MINE", parts.woken_part, Without("mine", "save parts")),
+    Guard("MINE", parts.woken_part, Without("held_by_run", "save parts")),
     Guard("saves", parts.late_part, Without("later_save", "save parts")),
     Guard("parts with the end", parts.unheard_part, take_nothing_along),
     Guard("parts with the end", parts.unheard_part_of_a_released_run, take_nothing_along),
@@ -474,10 +474,10 @@ GUARDS = [
         of_creations.late_claim_before_an_unheard_create,
         create_pending_without_a_token,
     ),
-    Guard("SPENT as seen", commands.finished_meanwhile, Without("seen", "spend abandoned")),
-    Guard("SPENT as seen", commands.reopened_meanwhile, Without("seen", "spend")),
-    Guard("IGNORE as seen", commands.failed_meanwhile, Without("seen", "ignore")),
-    Guard("DELETE as seen", commands.deleted_while_held, Without("seen")),
+    Guard("SPENT as seen", commands.finished_meanwhile, Without("state_seen", "spend abandoned")),
+    Guard("SPENT as seen", commands.reopened_meanwhile, Without("state_seen", "spend")),
+    Guard("IGNORE as seen", commands.failed_meanwhile, Without("state_seen", "ignore")),
+    Guard("DELETE as seen", commands.deleted_while_held, Without("state_seen")),
     Guard("DELETE of the same life", commands.deleted_in_its_next_life, Without("same_life")),
     Guard("DELETE of the same life", commands.deleted_at_the_second_try, Without("same_life")),
     Guard("IGNORE of the same life", commands.ignored_in_its_next_life, Without("same_life", "ignore")),
@@ -511,7 +511,7 @@ GUARDS = [
     Guard("FOLLOW-UP that is not there", follow_ups.created_over_one_that_ran, create_whatever_is_there),
     Guard("FOLLOW-UP of my own", follow_ups.taken_for_a_follow_up, trust_any_follow_up),
     Guard("FOLLOW-UP of the same round", follow_ups.taken_for_one_of_this_life, one_round),
-    Guard("MINE before the success", follow_ups.created_without_the_lock, Without("mine", "check")),
+    Guard("MINE before the success", follow_ups.created_without_the_lock, Without("held_by_run", "check")),
     Guard("SETTLE before a failure", follow_ups.failed_although_it_succeeded, settle_nothing),
     Guard("COUNT for the same wait", joins.next_life_of_two, Without("same_join")),
     Guard("COUNT for the present wait", joins.one_more_child, Without("parent_seen")),

@@ -102,7 +102,7 @@ def test_a_time_to_live_that_is_restored_late_does_not_affect_a_reopened_task(
     with pytest.raises(UpdateError):
         kept.confirm.reopen("o")
     proxy.rule = pass_everything
-    assert "stay after its end" in caplog.text
+    assert "will not expire" in caplog.text
     kept.confirm.reopen("o")
     assert {arrive(proxy, copy).status for copy in late} == {400}
     assert ends(kept) == {None}

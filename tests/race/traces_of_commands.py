@@ -17,6 +17,7 @@ from pynamodb_tracker import (
 from pynamodb_tracker.dynamodb.connection import Refused
 from pynamodb_tracker.model.row import LATEST_FORMAT, TaskRow
 from pynamodb_tracker.model.worker_name import this_worker
+from pynamodb_tracker.transitions.reopening import build_reopen
 from tests.engine.actions import PASS, DropRequest, DropResponse, Hold
 from tests.support.operations import Boom, row
 from tests.support.proxy_rules import arrive
@@ -475,7 +476,7 @@ def reopened_and_ignored_meanwhile(world: World) -> bool:
     with contextlib.suppress(UpdateError):
         world.mine.confirm.run("o", lambda _: None)
     writes = step._definition.statements
-    late = writes.reopen(tokens[0], None, kept=False, entry=None)
+    late = build_reopen(writes, tokens[0], None, kept=False, entry=None)
     late.time = world.clock.now()
     with contextlib.suppress(Refused):
         writes.send(late, "o")

@@ -33,7 +33,7 @@ COMPLETE = [
 it with its children; w runs its last step, R its refund, W the step that waits for child 1 and creates another one, 1
 ends child 1; H lets it go to a refund and ignores that, where A starts; m asks for another run, s sends a signal."""
 GUARDS = {
-    ("seen", "cancel"): ("wc", Faults(), AFTER),
+    ("state_seen", "cancel"): ("wc", Faults(), AFTER),
     ("later_token", "cancel"): ("r", Faults(late=1), AGAIN),
     ("held_as_seen", "cancel running"): ("Ew", Faults(), AFTER),
     ("not_cancelled", "claim from"): ("HA", Faults(), "a cancelled task goes on"),

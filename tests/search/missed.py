@@ -29,7 +29,7 @@ COMPLETE = [
 ]
 """Which programs, with a letter for each run: w succeeds, f fails, r is released."""
 GUARDS = {
-    ("mine", "pin"): ("wfw", Faults(late=1, ticks=1), MOVED),
+    ("held_by_run", "pin"): ("wfw", Faults(late=1, ticks=1), MOVED),
     ("in the first attempt only", pin_in_any_attempt): ("f w", Faults(ticks=1), MOVED),
 }
 

@@ -16,23 +16,26 @@ REMOVED: set[Pair] = {
     *((guard, write) for each in PROTOCOLS for guard, write in each.GUARDS if isinstance(write, str)),
     *((each.remove.part, each.remove.write) for each in race.GUARDS if isinstance(each.remove, race.Without)),
 }
-REPLACED = {("seen", "shut out"): race.shut_out_whatever_is_there, ("lock_seen", "shut out"): race.trust_the_row}
+REPLACED = {("state_seen", "shut out"): race.shut_out_whatever_is_there, ("lock_seen", "shut out"): race.trust_the_row}
 """Guards in whose place a trace puts another condition."""
 PARTS = {
     "abandoned": ("lock_expired",),
-    "as_read": ("seen", "same_life"),
+    "as_read": ("state_seen", "same_life"),
     "awaits_only": ("awaits_more",),
     "free": ("lock_expired",),
-    "runnable": ("due",),
-    "startable": ("due", "lock_expired"),
+    "runnable": ("is_due",),
+    "startable": ("is_due", "lock_expired"),
 }
 """Guards that consist of others, which are removed one by one; `awaits_only` is what `awaits_more` leaves."""
 NOT_REMOVED = {
-    ("at", "enter again"): "needless for safety: the number, which each entry changes, is compared, too",
+    ("has_status", "enter again"): "needless for safety: the number, which each entry changes, is compared, too",
     ("later_token", "enter again"): "needless for safety: as above",
     ("membership_seen", "enter again"): "needless for safety: the status and the token are compared, too",
-    ("at", "merge"): "needless for safety: each move to another status also moves the due time, which is compared",
-    ("due", "claim from"): "for the delay alone: a run would start too early, and nothing is lost",
+    (
+        "has_status",
+        "merge",
+    ): "needless for safety: each move to another status also moves the due time, which is compared",
+    ("is_due", "claim from"): "for the delay alone: a run would start too early, and nothing is lost",
     ("has_errors", ""): "for liveness: an entry cannot be appended where no list is, so a second try stores the list",
 }
 """Guards without which no search and no trace breaks a promise, and why."""

@@ -11,32 +11,38 @@ from pynamodb_tracker import Repeat, Step, Task, UseCase
 from pynamodb_tracker.clock import NEVER, stamp
 from pynamodb_tracker.control import limit
 from pynamodb_tracker.dynamodb.connection import sharing_requests
-from pynamodb_tracker.features.cancelling import cancel
-from pynamodb_tracker.features.checkpoints import save_parts
+from pynamodb_tracker.features.checkpoints import build_save_of_parts
 from pynamodb_tracker.features.children.child_list import ChildList
 from pynamodb_tracker.features.children.follow_ups import follow_ups_of
-from pynamodb_tracker.features.children.joins import adopted, counted, counted_last
+from pynamodb_tracker.features.children.joins import build_adoption, build_count, build_last_count
 from pynamodb_tracker.features.groups import queue as groups
-from pynamodb_tracker.features.groups.reentry import entrance
-from pynamodb_tracker.features.merges import anew, merging
-from pynamodb_tracker.features.repeats import Turn, begun_again, pin
-from pynamodb_tracker.features.signals import sending
+from pynamodb_tracker.features.merges import build_merge, restart_values
+from pynamodb_tracker.features.repeats import Turn, build_next_round, build_pin
+from pynamodb_tracker.features.signals import build_send_write
 from pynamodb_tracker.features.waits import Waits
 from pynamodb_tracker.model.cancelled import CancelRecord
 from pynamodb_tracker.model.row import Membership, load
 from pynamodb_tracker.testing import stopped_clock
 from pynamodb_tracker.transitions import Claim, Journal, StepStatements
-from pynamodb_tracker.transitions.claims import shut_out
-from pynamodb_tracker.transitions.commands import by_command, ignore_spent, skip
-from pynamodb_tracker.transitions.deletions import deletion, deletion_as_seen
+from pynamodb_tracker.transitions.cancelling import build_cancel
+from pynamodb_tracker.transitions.claims import build_shut_out
+from pynamodb_tracker.transitions.commands import (
+    build_ignore,
+    build_skip,
+    build_spend,
+    build_write_on_held,
+    complete_command,
+)
+from pynamodb_tracker.transitions.deletions import build_delete
 from pynamodb_tracker.transitions.ending import build_end
-from pynamodb_tracker.transitions.progress import keep_out
-from pynamodb_tracker.transitions.success import transition_of_success
+from pynamodb_tracker.transitions.progress import build_extension, build_keep_out
+from pynamodb_tracker.transitions.reopening import build_reentry, build_reopen
+from pynamodb_tracker.transitions.success import build_success
 from pynamodb_tracker.writes import conditions as when
 from pynamodb_tracker.writes import register
-from pynamodb_tracker.writes.creations import NewTask, as_pending, claimed_task
+from pynamodb_tracker.writes.creations import NewTask, build_claimed_task, build_pending_task
 from pynamodb_tracker.writes.prepared import PreparedWrite
-from pynamodb_tracker.writes.transition import Stored, Transition, without_payloads
+from pynamodb_tracker.writes.transition import Stored, Transition, payload_removals
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TOKEN = "0" * 24
@@ -111,7 +117,7 @@ def success_of(
         waiting = follow_ups_of(journal)
         waiting.child_list = ChildList(claim.task)
         waiting._left = [SimpleNamespace(waits=True, member=None)] * children  # type: ignore[list-item]  # all it reads
-    return transition_of_success(journal, {}, register.at_success(journal, claim.task))
+    return build_success(journal, {}, register.success_participants(journal, claim.task))
 
 
 def writes_of_deliver() -> dict[str, PreparedWrite]:
@@ -129,7 +135,7 @@ def writes_of_deliver() -> dict[str, PreparedWrite]:
 def rendered(step: StepStatements[Order], write: Transition) -> PreparedWrite:
     """Return a write as the step renders it."""
     step.complete(write, "o")
-    return write.rendered(step.table)
+    return write.render(step.table)
 
 
 def committed(success: Transition) -> Transition:
@@ -149,7 +155,7 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
     )
     queue, ignored = in_group(turn_due_time={"S": TIME}, blockers={"N": "1"}), in_group(status={"N": "203"})
     repeating.attribute_values["repeat"] = RULE
-    turn = begun_again(repeating, Turn(NOW, {"occurrence": NOW, "occurrence_count": None, "extra_time": None}))
+    turn = build_next_round(repeating, Turn(NOW, {"occurrence": NOW, "occurrence_count": None, "extra_time": None}))
     turn.code = 200
 
     def moved(transition: Transition) -> Transition:
@@ -165,25 +171,25 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
         return ended("fail", code, 1, errors=Stored([]), last_error="e", **values)
 
     def commanded(transition: Transition, **values: Any) -> Transition:
-        return by_command(step, transition, NOW, "t", errors=Stored([]), **values)
+        return complete_command(step, transition, NOW, "t", errors=Stored([]), **values)
 
     def reopened(found: Order | None, *, kept: bool = False, by: bool = False) -> Transition:
         entry: list[dict[str, Any]] = [{"M": {}}]
         with sharing_requests(SimpleNamespace()):
-            return moved(step.reopen("t", found, kept=kept, entry=entry if by else None))
+            return moved(build_reopen(step, "t", found, kept=kept, entry=entry if by else None))
 
     def entered(*, has_turn: bool) -> Transition:
-        entering = entrance(step, "t", ignored, kept=False, entry=None)
+        entering = build_reentry(step, "t", ignored, kept=False, entry=None)
         entering.add(group_number=1)
         if not has_turn:
             entering.add(turn_due_time=NOW, blockers=1)
         return moved(entering)
 
     def merged(how: str, found: Order, **values: Any) -> Transition:
-        return merging(step, how, found, {}, values, tokens=["t"])
+        return build_merge(step, how, found, {}, values, tokens=["t"])
 
     def reopened_for_a_turn() -> Transition:
-        reopening = step.reopen("t", repeating, kept=False, entry=None)
+        reopening = build_reopen(step, "t", repeating, kept=False, entry=None)
         reopening.follow(turn)
         return moved(reopening)
 
@@ -191,22 +197,22 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
     record, running = CancelRecord(200, NOW, "ada", "r"), row(status={"N": "201"}, lock={"S": TOKEN})
     cancelled = row(status={"N": "1001"}, cancelled={"M": record.stored()})
     kept_again: dict[str, Any] = {"queued": Stored({})}
-    begun_anew = moved(merged("restarted", asked, **anew("t", asked)))
-    begun_anew.changes = without_payloads(Order)
+    begun_anew = moved(merged("restarted", asked, **restart_values("t", asked)))
+    begun_anew.changes = payload_removals(Order)
     writes = {
         "claim": moved(step.claim("t", "w", NOW, timedelta(0), code=None, payload=None)),
         "claim with payload": moved(step.claim("t", "w", NOW, timedelta(0), code=None, payload="p")),
         "claim from": moved(step.claim("t", "w", NOW, timedelta(0), code=103, payload=None)),
         "claim from a wait": moved(step.claim("t", "w", NOW, timedelta(0), code=203, payload=None, parked=True)),
-        "shut out": shut_out(held, "t"),
-        "shut out first": shut_out(plain, "t"),
-        "extend": step.extend("t", NOW),
+        "shut out": build_shut_out(held, "t"),
+        "shut out first": build_shut_out(plain, "t"),
+        "extend": build_extension(step, "t", NOW),
         "save": step.save("t", 1),
-        "save parts": save_parts(step, "t", 1, {}),
-        "pin": pin(step, "t", {"occurrence": NOW}),
+        "save parts": build_save_of_parts(step, "t", 1, {}),
+        "pin": build_pin(step, "t", {"occurrence": NOW}),
         "check": step.save("t", 1),
         "commit": committed(success_of(claim)),
-        "keep out": keep_out(step, "t", 2, 1),
+        "keep out": build_keep_out(step, "t", 2, 1),
         "commit and wait": committed(success_of(claim, children=1, until=NOW)),
         "commit after a wait": committed(success_of(claim_of(step, blockers={"N": "1"}, wait_until={"S": TIME}))),
         "succeed": success_of(claim),
@@ -216,25 +222,25 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
         "give up": failed(203),
         "postpone": failed(202, postpone_count=1, first_failure="t"),
         "release": ended("release", 200, 0, release_count=1),
-        "spend": commanded(ignore_spent(step, plain, abandoned=False), **as_set_aside),
-        "spend abandoned": commanded(ignore_spent(step, plain, abandoned=True), **as_set_aside),
+        "spend": commanded(build_spend(step, plain, abandoned=False), **as_set_aside),
+        "spend abandoned": commanded(build_spend(step, plain, abandoned=True), **as_set_aside),
         "reopen": reopened(None),
         "reopen by name": reopened(None, by=True),
         "reopen ended": reopened(plain, kept=True),
         "reopen waiting": reopened(row(blockers={"N": "1"})),
         "reopen repeating": reopened_for_a_turn(),
-        "skip": commanded(skip(asked, turn, abandoned=False), **as_set_aside),
-        "skip abandoned": commanded(skip(asked, turn, abandoned=True), **as_set_aside),
-        "unlock": commanded(step.unlock(held)),
+        "skip": commanded(build_skip(asked, turn, abandoned=False), **as_set_aside),
+        "skip abandoned": commanded(build_skip(asked, turn, abandoned=True), **as_set_aside),
+        "unlock": commanded(build_write_on_held(step, "unlock", 200, held)),
         "reopen with turn": reopened(in_group()),
         "enter again": entered(has_turn=False),
         "enter idle group": entered(has_turn=True),
-        "ignore": commanded(step.ignore(plain), **as_set_aside),
-        "ignore with turn": commanded(step.ignore(in_group()), **as_set_aside),
-        "ignore in queue": commanded(step.ignore(queue), **as_set_aside),
-        "ignore running": commanded(step.ignore_running(held), **as_set_aside),
-        "cancel": commanded(cancel(plain, step.codes, None, record), **as_set_aside),
-        "cancel running": commanded(cancel(running, step.codes, None, record), **as_set_aside),
+        "ignore": commanded(build_ignore(step, plain), **as_set_aside),
+        "ignore with turn": commanded(build_ignore(step, in_group()), **as_set_aside),
+        "ignore in queue": commanded(build_ignore(step, queue), **as_set_aside),
+        "ignore running": commanded(build_write_on_held(step, "ignore running", 203, held), **as_set_aside),
+        "cancel": commanded(build_cancel(plain, step.codes, None, record), **as_set_aside),
+        "cancel running": commanded(build_cancel(running, step.codes, None, record), **as_set_aside),
         "reopen cancelled": reopened(cancelled),
         "merge": merged("merged", asked),
         "merge and move": merged("merged", asked, due_time=NOW),
@@ -246,24 +252,24 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
     table = step.table
     return {
         **{name: rendered(step, write) for name, write in writes.items()},
-        "delete": deletion(Order, held=False),
-        "delete as seen": deletion_as_seen(Order, has_lock=True),
-        "delete abandoned": deletion(Order, held=True),
-        "delete child": deletion(Order, held=False, is_child=True),
-        "delete with turn": deletion(Order, held=False, membership=Membership.TURN),
-        "delete in queue": deletion(Order, held=False, membership=Membership.QUEUE),
-        "group begins": groups.written(table, is_new=True, idle=False, data=False),
-        "group changes": groups.written(table, is_new=False, idle=False, data=False),
-        "group stores data": groups.written(table, is_new=False, idle=True, data=True),
-        "wake": groups.woken(Order, others=False),
-        "send last": sending(Order, "paid", "last", of_round=False),
-        "send late": sending(Order, "paid", "late", of_round=False),
-        "send more": sending(Order, "paid", "more", of_round=False),
-        "send early": sending(Order, "paid", "early", of_round=True),
-        "send first": sending(Order, "paid", "first", of_round=True),
-        "adopt": adopted(table),
-        "count": counted(table),
-        "count last": counted_last(table, parked=True),
+        "delete": build_delete(Order),
+        "delete as seen": build_delete(Order, when.lock_seen(is_there=True)),
+        "delete abandoned": build_delete(Order, when.lock_expired()),
+        "delete child": build_delete(Order, when.parent_seen()),
+        "delete with turn": build_delete(Order, membership=Membership.TURN),
+        "delete in queue": build_delete(Order, membership=Membership.QUEUE),
+        "group begins": groups.build_group_write(table, is_new=True, idle=False, data=False),
+        "group changes": groups.build_group_write(table, is_new=False, idle=False, data=False),
+        "group stores data": groups.build_group_write(table, is_new=False, idle=True, data=True),
+        "wake": groups.build_wake(Order, others=False),
+        "send last": build_send_write(Order, "paid", "last", of_round=False),
+        "send late": build_send_write(Order, "paid", "late", of_round=False),
+        "send more": build_send_write(Order, "paid", "more", of_round=False),
+        "send early": build_send_write(Order, "paid", "early", of_round=True),
+        "send first": build_send_write(Order, "paid", "first", of_round=True),
+        "adopt": build_adoption(table),
+        "count": build_count(table),
+        "count last": build_last_count(table, parked=True),
     }
 
 
@@ -272,9 +278,9 @@ def puts_of_ship() -> dict[str, dict[str, str]]:
     writes, lock_for = StepStatements(Order, Order.ship._definition.codes, 3), timedelta(minutes=5)
     with stopped_clock() as clock:
         created = clock.now()
-        claimed = claimed_task(writes, "o", {}, lock_for=lock_for, payload="payload")
+        claimed = build_claimed_task(writes, "o", {}, lock_for=lock_for, payload="payload")
         clock.advance(timedelta(seconds=1))
-        pending = as_pending(writes, claimed, "later token")
+        pending = build_pending_task(writes, claimed, "later token")
         now = clock.now()
     names = {claimed.row.lock: "token", stamp(created): "now", stamp(created + lock_for): "due"}
     return {

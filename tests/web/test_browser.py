@@ -253,7 +253,7 @@ def test_selected_tasks_are_reopened_and_one_is_ignored(visit: Visit) -> None:
         assert page.url.endswith("/Order/task?id=o-1")  # the reason is required
         page.locator("details.ask[open]").get_by_label("Reason").fill("<b>lost</b>")
         page.get_by_role("button", name="Ignore", exact=True).click()
-        page.get_by_role("status").filter(has_text="no worker runs it").wait_for()
+        page.get_by_role("status").filter(has_text="No worker runs it").wait_for()
     assert Order.get_task("o-1").last_error == "ignored: <b>lost</b>"
     assert Order.get_task("two\nlines").state.status is Status.PENDING
 
@@ -277,11 +277,11 @@ def test_slices_go_on_by_themselves_until_somebody_stops_them(
         page = visitor.open("/Order/bulk?verb=reopen&step=ship&state=failed")
         page.get_by_role("button", name="Reopen 4").click()
         assert third.wait(60)
-        page.get_by_role("button", name="Stop here").click()
+        page.get_by_role("button", name="Stop").click()
         go_on.set()
         page.get_by_text("3 reopened so far").wait_for()
         assert Order.get_task("o-3").state == Order.ship.failed
-        page.get_by_role("button", name="Go on").click()
+        page.get_by_role("button", name="Continue").click()
         page.get_by_text("4 reopened").wait_for()
         page.get_by_text("so far").wait_for(state="detached")
 
@@ -355,7 +355,7 @@ def test_everything_works_without_a_script(visit: Visit, monkeypatch: pytest.Mon
         page.wait_for_url("**done=ignore")
         page.goto("/Order/bulk?verb=reopen&step=ship&state=failed")
         page.get_by_role("button", name="Reopen 3").click()
-        page.get_by_role("button", name="Go on").click()
+        page.get_by_role("button", name="Continue").click()
         page.get_by_text("3 reopened").wait_for()
     assert Order.get_task("two\nlines").state.status is Status.PENDING
     assert Order.ship.failed.count() == 0

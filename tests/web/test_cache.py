@@ -218,7 +218,7 @@ def test_a_view_says_what_it_cost_and_how_old_it_is(
     monkeypatch.setattr(connection, "is_in_memory", False)
     seconds.now += 60
     foot = text_of(client.get("/Refund/tasks"))
-    assert re.search(r"As of 0s ago , kept for 9 s 2 requests, [\d.]+ read units? ≈ \$0", foot)
+    assert re.search(r"As of 0s ago , cached for 9 s 2 requests, [\d.]+ read units? ≈ \$0", foot)
     seconds.now += 5
     assert "As of 5s ago" in text_of(client.get("/Refund/tasks"))
     assert "As of 0s ago" in text_of(client.get("/Refund/tasks?fresh=1"))

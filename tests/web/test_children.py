@@ -35,7 +35,7 @@ def test_a_blocked_task_looks_nowhere_as_if_nothing_was_needed(client: TestClien
     assert client.get("/Order.json").json()["view"]["blocked"][0]["task_id"] == "o-1"
     page = client.get("/Order/task?id=o-1")
     text = text_of(page)
-    assert "Blocked by refund r-1, which gave up; waits for 2 tasks" in text
+    assert "Blocked by refund r-1, which gave up, waits for 2 tasks" in text
     assert "Waits for refund r-1 : pay_back gave up order o-1/a : confirm_payment.pending" in text
     assert 'href="/Refund/task?id=r-1"' in page.text
     family = client.get("/Order/task.json?id=o-1").json()["view"]["family"]
@@ -53,14 +53,14 @@ def test_a_task_is_cancelled_at_the_step_where_it_is_by_then_also_with_what_it_w
     done = client.post("/Order/task", data={**FORM, "step": "confirm_payment"})
     assert done.headers["location"] == "/Order/task?id=o-1&done=cancel_task"
     page = client.get(done.headers["location"])
-    assert "Cancelled: no step of it starts until it is reopened" in text_of(page)
+    assert "Cancelled. No step starts until somebody reopens it" in text_of(page)
     assert "Cancel this Order" not in page.text
     assert Order.get_task("o-1/a").state == Order.confirm_payment.pending
     assert "to come" not in text_of(page)
     assert "Passed over" not in text_of(page)
     listed = text_of(client.get("/Order/tasks?state=cancelled"))
     assert re.search(r"In this state Created Last error o-1 \S+ \S+ \S+ ago cancelled: by phone", listed)
-    assert "none lately cancelled" in text_of(client.get("/Order/"))
+    assert "none recently cancelled" in text_of(client.get("/Order/"))
     reopen = {"verb": "reopen", "step": "reserve_stock", "task": "o-1", "cancelled": "1"}
     assert [f'name="{name}" value="{value}"' in page.text for name, value in reopen.items()] == [True] * 4
     client.post("/Order/task", data=reopen)

@@ -22,7 +22,7 @@ def test_the_command_prints_an_address_that_logs_in_and_serves_until_a_signal(nu
         assert process.stdout is not None
         address = process.stdout.readline().strip()
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+/\?token=[\w-]{43}", address)
-        assert process.stdout.readline() == "read-only; Ctrl-C ends it\n"
+        assert process.stdout.readline() == "read-only (Ctrl-C quits)\n"
         base, token = address.split("?token=")
         browser = build_opener(HTTPCookieProcessor())
         assert browser.open(f"{base}healthz").read() == b"ok"
@@ -45,9 +45,9 @@ def test_a_port_that_is_taken_is_reported_in_one_line() -> None:
         ended = run("web", "--port", str(port), of=APP)
     assert ended.code == 2
     assert ended.err.startswith(f"cannot listen on 127.0.0.1 port {port}: Address already in use")
-    assert ended.err.endswith("choose another one with --port\n")
+    assert ended.err.endswith("use a different --port\n")
     elsewhere = run("web", "--host", "192.0.2.1", "--host-name", "ops.internal", "--port", "0", of=APP)
-    assert (elsewhere.code, elsewhere.err.endswith("choose another one with --host\n")) == (2, True)
+    assert (elsewhere.code, elsewhere.err.endswith("use a different --host\n")) == (2, True)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "ops.internal"])  # noqa: S104 - refused
@@ -77,7 +77,7 @@ def test_the_demo_serves_the_page_while_it_runs_and_until_a_signal() -> None:
         address = ""
         for line in process.stdout:
             address = line.split()[-1] if line.startswith("The page: ") else address
-            if line == "The page is still there. Ctrl-C ends it.\n":
+            if line == "The page stays open until Ctrl-C.\n":
                 break
         browser = build_opener(HTTPCookieProcessor())
         with browser.open(address) as answer:

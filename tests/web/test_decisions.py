@@ -60,7 +60,7 @@ def test_a_task_is_reopened_by_whom_the_page_knows(open_page: Open, shop: Stoppe
     task = Order.get_task("o-1")
     assert (task.state, task.errors[-1].worker, task.errors[-1].time) == (Order.ship.pending, "ada", shop.now())
     page = text_of(client.get(answer.headers["location"]))
-    assert page.startswith("Reopened: it is pending again, with all its attempts.")
+    assert page.startswith("Reopened. It is pending again, with all its attempts.")
     assert "by ada" in page
 
 
@@ -89,7 +89,7 @@ def test_a_task_is_ignored_with_a_reason(open_page: Open) -> None:
     form = {"verb": "ignore", "step": "ship", "task": "o-1"}
     for reason in ({}, {"reason": "  "}):
         answer = client.post("/Order/task", data={**form, **reason})
-        assert (answer.status_code, "Write a reason" in text_of(answer)) == (400, True)
+        assert (answer.status_code, "Enter a reason" in text_of(answer)) == (400, True)
     assert client.post("/Order/task", data={**form, "reason": " lost "}).status_code == 303
     assert Order.get_task("o-1").last_error == "ignored: lost"
 
@@ -124,7 +124,7 @@ def test_only_the_claim_that_was_seen_is_unlocked(open_page: Open, shop: Stopped
     assert token
     done = client.post("/Order/task", data={**form, "verb": "unlock", "fencing_token": token[1]})
     assert done.headers["location"] == "/Order/task?id=o-1&done=unlock"
-    assert "Unlocked: the next run" in text_of(client.get(done.headers["location"]))
+    assert "Unlocked. The next run" in text_of(client.get(done.headers["location"]))
     assert Order.get_task("o-1").state == Order.ship.pending
     shop.advance(timedelta(seconds=1))
 
@@ -176,7 +176,7 @@ def test_a_refusal_is_told_in_the_librarys_words_and_stops_nothing(open_page: Op
     page = text_of(answer)
     assert page.startswith("2 reopened, 2 refused")
     assert "o-3 : cannot reopen ship of Order 'o-3'" in page
-    assert "cannot reopen ship of Order 'gone': there is no such task" in page
+    assert "cannot reopen ship of Order 'gone': it does not exist" in page
     assert "takes" not in page
 
 
@@ -249,7 +249,7 @@ def test_every_command_is_logged_in_a_line_of_json(open_page: Open, caplog: pyte
     assert "\n" not in lines["o-1\n2026 forged"]
     about = {"who": "ada", "did": "ignore", "use_case": "order", "step": "ship", "reason": "lost"}
     assert done == {**about, "task_id": "o-1\n2026 forged"}
-    assert "there is no such task" in json.loads(lines["gone"])["refused"]
+    assert "it does not exist" in json.loads(lines["gone"])["refused"]
 
 
 def test_a_dry_run_changes_nothing_and_says_what_it_would_cost(open_page: Open, shop: StoppedClock) -> None:
@@ -361,17 +361,17 @@ def test_slices_end_where_dynamodb_refuses_all_and_what_was_done_is_seen_and_log
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"until": ""}, "Begin with the dry run."),
+        ({"until": ""}, "Start with the dry run."),
         ({"until": "never"}, "'never' is not a time"),
         ({"cursor": "x"}, "this is not a page cursor"),
-        ({"done": "many"}, "done is no number"),
-        ({"state": "lost"}, "A step has no status 'lost'."),
-        ({"verb": "ignore"}, "Write a reason"),
-        ({"state": "pending"}, "To reopen a task that is ship pending changes nothing."),
-        ({"state": "succeeded"}, "changes nothing."),
+        ({"done": "many"}, "done must be a number"),
+        ({"state": "lost"}, "'lost' is not a status of a step."),
+        ({"verb": "ignore"}, "Enter a reason"),
+        ({"state": "pending"}, "A task that is ship pending cannot be reopened."),
+        ({"state": "succeeded"}, "cannot be reopened."),
         (
             {"state": "ignored", "verb": "ignore", "reason": "x"},
-            "To ignore a task that is ship ignored changes nothing.",
+            "A task that is ship ignored cannot be ignored.",
         ),
     ],
     ids=str,
@@ -380,7 +380,7 @@ def test_a_form_of_slices_that_was_changed_is_refused(open_page: Open, changed: 
     form = {"verb": "reopen", "step": "ship", "state": "failed", "until": "2026-01-31T12:00:00+00:00"}
     answer = open_page().post("/Order/bulk", data={**form, **changed})
     assert (answer.status_code, said in text_of(answer)) == (400, True)
-    if "changes nothing" in said:
+    if "cannot be" in said:
         assert open_page().get("/Order/bulk", params={**form, **changed}).status_code == 400
 
 
@@ -424,7 +424,7 @@ def test_a_limit_of_zero_is_not_taken_for_none(open_page: Open, shop: StoppedClo
     client = open_page()
     page = client.get("/Order/bulk?verb=reopen&step=ship&state=failed")
     refused = client.post("/Order/bulk", data={**fields_of(page, "/Order/bulk"), field: "0"})
-    assert (refused.status_code, "Write a number from 1" in text_of(refused)) == (400, True)
+    assert (refused.status_code, "Enter a number from 1" in text_of(refused)) == (400, True)
     assert Order.ship.failed.count() == 2
 
 
@@ -476,7 +476,7 @@ def test_how_many_are_due_at_once_in_spite_of_a_rate_is_said_over_all_slices(
     client = open_page()
     asked = {"verb": "reopen", "step": "confirm_payment", "state": "ignored"}
     done = text_of(run_slices(client, client.get("/Order/bulk", params=asked), rate="2"))
-    assert ("5 reopened" in done, "3 of them are due at once" in done) == (True, True), done
+    assert ("5 reopened" in done, "3 of them are due now" in done) == (True, True), done
     Order.confirm_payment.ignore("o-4", reason="lost")
     shop.advance(timedelta(seconds=1))
     asked |= {"rate": "2", "until": shop.now().isoformat(), "done": "1", "at_once": "1"}
@@ -489,9 +489,9 @@ def test_a_step_is_paused_and_resumed(
     open_page: Open, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     for pausable, said in (
-        (False, "no Pause: the use case has pausable=False"),
-        (None, "Handlers do: disable"),
-        (True, "any more, anywhere. Running"),
+        (False, "cannot be paused: the use case has pausable=False"),
+        (None, "Other handlers still do: disable"),
+        (True, "no new runs start anywhere. Current"),
     ):
         monkeypatch.setattr(Order.use_case_id, "pausable", pausable)
         text = open_page().get("/Order/").text
@@ -503,8 +503,8 @@ def test_a_step_is_paused_and_resumed(
     Order.ship.resume()
     for wrong, said in (
         ({"until": "soon"}, "'soon' is not a time"),
-        ({"until": "2020-01-01"}, "This is over already"),
-        ({"reason": " "}, "Write a reason"),
+        ({"until": "2020-01-01"}, "Enter a time in the future"),
+        ({"reason": " "}, "Enter a reason"),
     ):
         answer = client.post("/Order/", data={**asked, **wrong})
         assert (answer.status_code, said in text_of(answer)) == (400, True)
@@ -525,7 +525,7 @@ def test_a_step_is_paused_and_resumed(
         ("ada", "resume", "ship"),
     ]
     denied = open_page(authorize=lambda asked: asked.action == "resume")
-    assert "no Pause: you may not pause its steps" in text_of(denied.get("/Order/"))
+    assert "you may not pause its steps" in text_of(denied.get("/Order/"))
     answer = denied.post("/Order/", data=asked)
     assert (answer.status_code, "You may not pause steps of Order" in text_of(answer)) == (403, True)
 
@@ -541,9 +541,9 @@ def test_a_signal_that_a_task_awaits_is_sent_by_whom_the_page_knows(
     assert ("waits for the signal approved" in text_of(page).lower(), "Send paid" in page.text) == (True, False)
     form = fields_of(page, SIGNAL)
     for value, why in (
-        (" ", "Write the value: a signal cannot be taken back."),
+        (" ", "Enter a value. A signal cannot be taken back."),
         ("no", "'no' is not JSON: write text in quotes"),
-        ("null", "null is no value"),
+        ("null", "null is not a value"),
         (f'"{"<" * 1100}"', "but at most 1,024"),
     ):
         wrong = client.post("/Order/task", data={**form, "value": value})
@@ -556,7 +556,7 @@ def test_a_signal_that_a_task_awaits_is_sent_by_whom_the_page_knows(
     answer = client.post("/Order/task", data=fields_of(shown, SIGNAL))
 
     assert answer.status_code == 303
-    assert "Sent: a worker continues" in text_of(client.get(answer.headers["location"]))
+    assert "Sent. A worker continues" in text_of(client.get(answer.headers["location"]))
     approved = Order.get_task(odd).approved
     assert approved
     assert (approved.value, approved.by) == ({"by mail": "<b>", "secret": 1}, "ada")
@@ -564,7 +564,7 @@ def test_a_signal_that_a_task_awaits_is_sent_by_whom_the_page_knows(
     assert ('"secret": "hidden"' in text_of(hiding), "&lt;b&gt;" in hiding.text) == (True, True)
     assert "by mail" not in open_page(hide=["approved"]).get("/Order/task", params={"id": odd}).text
     other = client.post("/Order/task", data={**form, "value": "1", "sends": "1"})
-    assert (other.status_code, "with another value, which counts" in text_of(other)) == (409, True)
+    assert (other.status_code, "with another value. The first one counts" in text_of(other)) == (409, True)
     Order.create("o-9", state=Order.ship.pending)
     change(Order, "o-9", missed_signals={"SS": ["approved"]})
     late = client.post("/Order/task", data={**form, "task": "o-9", "round": "", "value": "1", "sends": "1"})
@@ -616,7 +616,7 @@ def test_choices_of_a_signal_are_buttons_and_one_that_is_not_for_people_has_no_f
     assert (sent, approved and approved.value) == ([400, 303], False)
     assert "Send paid" not in client.get("/Order/task?id=o-2").text
     refused = client.post("/Order/task", data={**form, "task": "o-2", "name": "paid", "value": "1", "sends": "1"})
-    assert (refused.status_code, "People send no paid" in text_of(refused)) == (400, True)
+    assert (refused.status_code, "People cannot send paid" in text_of(refused)) == (400, True)
 
 
 @pytest.mark.usefixtures("shop")

@@ -80,7 +80,7 @@ def test_what_holds_back_and_what_passes_is_the_same_in_both_forms(
     told = [
         f"{pause['step']} is paused until it is resumed, by {pause['by']}: {pause['reason']}",
         f"limit {limit['limit']}: {limit['taken']} of {limit['slots']} slots are taken",
-        f"{found['view']['waiting']['tasks']} wait for signals or other tasks",
+        f"{found['view']['waiting']['tasks']} waiting for signals or other tasks",
         f"Peak {done['peak']} Of the last {len(done['entries'])} done",
         *(f"{number} done" for number in done["columns"]),
     ]

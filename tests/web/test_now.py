@@ -14,8 +14,8 @@ from pynamodb_tracker import ExecutionContext, Repeat, Status
 from pynamodb_tracker.control import flow, records
 from pynamodb_tracker.presentation import glance
 from pynamodb_tracker.presentation import now as needs_of
-from pynamodb_tracker.presentation.glance import states_of
 from pynamodb_tracker.presentation.now import KINDS, Need, find_now
+from pynamodb_tracker.presentation.task_facts import unfinished_states
 from pynamodb_tracker.testing import StoppedClock
 from tests.cli.command import read, run
 from tests.support.rows import client as dynamodb
@@ -84,7 +84,7 @@ def test_a_need_says_since_when_why_and_what_to_do(trouble: StoppedClock) -> Non
     assert command == ("reopen", "ship.failed", "--error-contains", f"CarrierError: {CARRIER}")
     title, detail, command = found["signals", "confirm_payment"]
     assert title == "16 of Order.confirm_payment wait for the signal approved"
-    assert detail == "the oldest for 2h · the first stops waiting in 2d 22h, and goes on without it"
+    assert detail == "the oldest for 2h · the first stops waiting in 2d 22h, and continues without it"
     assert command == ("signal", "sign-0", "approved")
     assert found["gave_up", "ship"][1] == "reopen or cancel them · 1 that people have set aside are not counted"
     title, detail, command = found["blocked", "reserve_stock"]
@@ -163,8 +163,8 @@ def test_a_denied_read_is_said_and_nothing_is_concluded_from_it(
 ) -> None:
     operations(monkeypatch, "BatchGetItem", "AccessDeniedException")
     said = text_of(open_page().get("/"))
-    assert "Not seen: pauses, counts, schedules and commands: AccessDeniedException: no" in said
-    assert "It cannot be told whether something needs you." in said
+    assert "Could not read pauses, counts, schedules and commands: AccessDeniedException: no" in said
+    assert "Cannot tell whether something needs you." in said
     assert find_now(MODELS).summary == "nothing · the table cannot tell whether more is wrong"
 
 
@@ -176,7 +176,7 @@ def test_without_the_table_the_last_picture_is_shown_with_the_error(
     assert page.get("/").status_code == 200
     operations(monkeypatch, "BatchGetItem Query", "ResourceNotFoundException")
     monkeypatch.setattr("pynamodb_tracker.web.cache.Answer.is_kept", lambda *_, **__: False)
-    assert "The table cannot be reached: the table does not exist" in text_of(page.get("/"))
+    assert "Cannot reach the table: the table does not exist" in text_of(page.get("/"))
     assert open_page().get("/").status_code == 502
 
 
@@ -185,7 +185,10 @@ def test_a_step_takes_four_requests_a_shard_and_small_items_are_read_together(mo
     sent = operations(monkeypatch)
     find_now(MODELS)
     codes = [
-        (model, state.code) for model in MODELS for step in model._bound_steps.values() for state in states_of(step)
+        (model, state.code)
+        for model in MODELS
+        for step in model._bound_steps.values()
+        for state in unfinished_states(step)
     ]
     shards = sum(len(model.tracker.status_keys(code)) for model, code in codes)
     assert Counter(sent) == {"Query": shards, "BatchGetItem": 1}

@@ -109,7 +109,7 @@ def test_errors_of_the_function_are_recorded_logged_and_counted(caplog: pytest.L
     assert (vars(record)["task_id"], vars(record)["step"], vars(record)["attempt"]) == ("breaks", "confirm", 1)
 
 
-@pytest.mark.parametrize(("error", "reason"), [(None, "the lock of this run was lost"), (Broken("secret"), "Broken")])
+@pytest.mark.parametrize(("error", "reason"), [(None, "this run has lost its lock"), (Broken("secret"), "Broken")])
 def test_an_end_that_cannot_be_recorded_is_logged_without_the_message_of_the_function(
     shop: StoppedClock, caplog: pytest.LogCaptureFixture, error: Exception | None, reason: str
 ) -> None:

@@ -1,4 +1,4 @@
-"""`pause`, `resume` and `steps`: they read and write the control item of a use case, which all its programs obey."""
+"""`pause`, `resume` and `steps`: the control item, which all programs obey."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -9,7 +9,7 @@ import typer
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.cli import options as opt
-from pynamodb_tracker.cli.command import FOUND, CannotRunError, refusing, step_among, steps_of, use_case, use_cases
+from pynamodb_tracker.cli.command import FOUND, CannotRunError, refusing, step_among, use_case, use_cases
 from pynamodb_tracker.cli.tasks import ALL_WAITING, print_tasks
 from pynamodb_tracker.cli.terminal import print_table, say, warn
 from pynamodb_tracker.control import item
@@ -17,7 +17,7 @@ from pynamodb_tracker.control.records import record
 from pynamodb_tracker.control.watch import INTERVAL
 from pynamodb_tracker.exceptions import DefinitionError
 from pynamodb_tracker.model.row import readable
-from pynamodb_tracker.presentation.task_facts import is_branch
+from pynamodb_tracker.presentation.task_facts import is_branch, steps_of
 from pynamodb_tracker.presentation.text import count, escaped
 from pynamodb_tracker.task.task import Task
 
@@ -26,9 +26,9 @@ def pause(
     step: opt.Step,
     *,
     until: Annotated[
-        datetime, opt.value("TIME", "For how long or until when: 1h, 2026-01-31T12:00; or resumed.", opt.end_of_pause)
+        datetime, opt.value("TIME", "A duration, a time or resumed: 1h, 2026-01-31T12:00.", opt.end_of_pause)
     ],
-    reason: Annotated[str, opt.value("TEXT", "Why; the pause is shown with it.", opt.reason)],
+    reason: Annotated[str, opt.value("TEXT", "The reason to show.", opt.reason)],
     by: opt.By,
     name: opt.App,
     use_case_name: opt.UseCase = None,
@@ -45,12 +45,12 @@ def pause(
         record(of.model, by, "paused", of.name, reason=reason)
         say(escaped(str(paused)))
         handlers = (
-            "handlers acknowledge messages of standard queues and events: a worker or a schedule has to run "
-            f"{of.name} as well; disable the event source mappings of FIFO queues, streams and Kafka during the pause"
+            "handlers acknowledge events and messages of standard queues: make sure that a worker or a schedule runs "
+            f"{of.name}. During the pause, disable the event source mappings of FIFO queues, streams and Kafka"
         )
         if not of.model.tracker.use_case.pausable:
             handlers = (
-                f"handlers still start {of.name}, because {of.model.__name__} has no pausable=True: disable their "
+                f"handlers still start {of.name}, because {of.model.__name__} lacks pausable=True: disable their "
                 "event source mappings, or set their reserved concurrency to 0"
             )
         warn(handlers)
@@ -64,36 +64,34 @@ def resume(step: opt.Step, *, by: opt.By, name: opt.App, use_case_name: opt.UseC
         with refusing(ValueError):
             of.resume(by=by)
         record(of.model, by, "resumed", of.name)
-        why = "".join(f"; {pause.by} had paused it: {pause.reason}" for pause in ended)
+        why = "".join(f" ({pause.by} paused it: {pause.reason})" for pause in ended)
         say(escaped(f"{of.name} is resumed{why}" if ended else f"{of.name} was not paused"))
 
 
 def steps(
     words: Annotated[
         list[str] | None,
-        opt.argument(
-            "[require|passed USE_CASE NUMBER]", "Let no success pass over a step, or list what had passed it."
-        ),
+        opt.argument("[require|passed USE_CASE NUMBER]", "Require a step, or list the tasks that had passed it."),
     ] = None,
     *,
-    remove: Annotated[bool, opt.flag("--remove", "Require the step no longer.")] = False,
+    remove: Annotated[bool, opt.flag("--remove", "Stop requiring the step.")] = False,
     accept: Annotated[
-        bool, opt.flag("--accept", "Record the numbers as they are declared; no task may be stored at those that move.")
+        bool, opt.flag("--accept", "Record the declared numbers. No task may be stored at numbers that change.")
     ] = False,
     by: opt.By,
     name: opt.App,
     use_case_name: opt.UseCase = None,
-    as_json: Annotated[bool, opt.flag("--json", "Print the tasks that have passed as JSON.")] = False,
+    as_json: Annotated[bool, opt.flag("--json", "Print the tasks as JSON.")] = False,
 ) -> None:
-    """Show the numbers of the steps, with the names recorded for them, or require a step before it is deployed.
+    """Show the numbers and recorded names of the steps, or require a step before it is deployed.
 
-    "steps require order 150" lets programs that do not declare Step(150) lead tasks to it instead of passing over it.
-    This holds from 5 seconds later, in workers, batches and retry_handler, and elsewhere with pausable=True. "steps
-    passed order 150" lists the tasks that had passed it before, unless they have ended.
+    "steps require order 150" makes programs that do not declare Step(150) lead tasks to it. This takes effect after 5
+    seconds, in workers, batches and retry_handler, and elsewhere with pausable=True. "steps passed order 150" lists the
+    unfinished tasks that passed it before.
 
     Exits with 1 if a step was renumbered. Workers would refuse to start.
     """
-    action, of, number = _action(words or [], remove=remove, accept=accept, as_json=as_json)
+    action, of, number = _parse_words(words or [], remove=remove, accept=accept, as_json=as_json)
     with use_case(name, of or use_case_name) as model:
         if action == "require":
             _require(model, number, by, remove=remove)
@@ -103,7 +101,7 @@ def steps(
             _print_numbers(model, accept=accept)
 
 
-def _action(words: list[str], *, remove: bool, accept: bool, as_json: bool) -> tuple[str, str, int]:
+def _parse_words(words: list[str], *, remove: bool, accept: bool, as_json: bool) -> tuple[str, str, int]:
     action, of, number = words if len(words) == 3 else ("", "", "")  # noqa: PLR2004 - the words of the usage
     is_known = action in ("require", "passed") and number.isdecimal()
     if words and not is_known:
@@ -123,11 +121,13 @@ def _require(model: type[Task], number: int, by: str, *, remove: bool) -> None:
     with refusing(ValueError):
         (item.stop_requiring if remove else item.require)(model, number, by)
     if remove:
-        say(f"{of} is no longer required")
+        say(f"{of} is not required any more")
         return
-    say(f"{of} is required: in 5 seconds, list what has passed it, with steps passed {name} {number}; then deploy")
+    say(
+        f"{of} is required. Wait 5 seconds, list the tasks that passed it with steps passed {name} {number}, and deploy"
+    )
     if not model.tracker.use_case.pausable:
-        warn(f"handlers and single runs still pass over it, because {model.__name__} has no pausable=True")
+        warn(f"handlers and single runs still pass over it, because {model.__name__} lacks pausable=True")
 
 
 def _print_passed(model: type[Task], number: int, *, as_json: bool) -> None:
@@ -140,7 +140,7 @@ def _print_passed(model: type[Task], number: int, *, as_json: bool) -> None:
         )
     begins, moved = since.time + INTERVAL + model.tracker.margin, 0
     if clock.now() < begins:
-        warn(f"until {clock.in_words(begins)}, programs may pass over it: list the tasks again then")
+        warn(f"programs may pass over it until {clock.in_words(begins)}: list the tasks again after that")
 
     def passed() -> Iterator[Task]:
         nonlocal moved
@@ -153,7 +153,7 @@ def _print_passed(model: type[Task], number: int, *, as_json: bool) -> None:
 
     print_tasks(passed(), ALL_WAITING, None, f"no unfinished task has passed Step({number})", as_json=as_json)
     if moved:
-        warn(f"{count(moved)} changed after that, and may have run Step({number})")
+        warn(f"{count(moved)} changed after that and may have run Step({number})")
 
 
 def _print_numbers(model: type[Task], *, accept: bool) -> None:

@@ -1,4 +1,4 @@
-"""`list`, `find`, `show`, `errors` and `stuck`: tasks by state or attribute, and everything about one task."""
+"""`list`, `find`, `show`, `errors` and `stuck`: tasks by state or attribute, and single tasks."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -28,11 +28,9 @@ from pynamodb_tracker.step.state import State, due_until, given_up, waiting_in
 from pynamodb_tracker.task.find_by import find_by_text
 from pynamodb_tracker.task.task import Task
 
-_MOST_SEARCHED = 10_000
-"""How many tasks due later are searched for given-up occurrences, at about 250 read units."""
+_MOST_SEARCHED = 10_000  # tasks due later that are searched for given-up occurrences, at about 250 read units
 
 _LABEL = 12
-"""The width of the labels of `show`."""
 
 
 def list_tasks(
@@ -42,7 +40,7 @@ def list_tasks(
     use_case_name: opt.UseCase = None,
     since: opt.Since = None,
     until: opt.Until = None,
-    waiting: Annotated[bool, opt.flag("--waiting", "Only tasks that wait for others, in a state or in all.")] = False,
+    waiting: Annotated[bool, opt.flag("--waiting", "Only tasks that wait for others.")] = False,
     error_contains: opt.ErrorContains = None,
     latest_due: Annotated[bool, opt.flag("--latest-due", "Begin with the latest due time.")] = False,
     limit: opt.Limit = None,
@@ -54,8 +52,8 @@ def list_tasks(
     A state is a step and a status: pending, in_progress, failed, ignored or succeeded. The column "age" shows how long
     a task has been in its state.
 
-    With --waiting, list the pending tasks that wait for others, in all steps if you name no state. This reads all tasks
-    of the state that are due later.
+    --waiting lists pending tasks that wait for others, in all steps if you name no state. This reads all tasks that are
+    due later.
     """
     most = None if everything else limit or opt.MOST_LISTED
     with command.use_cases(name, use_case_name) as models:
@@ -65,12 +63,12 @@ def list_tasks(
             if latest_due:
                 raise typer.BadParameter("it cannot be combined with --waiting", param_hint="--latest-due")
             status: Status | str | None = tasks.WAITING if len(models) == 1 else tasks.ALL_WAITING
-            found, is_what = _waiting(name, models, state, since, until), "waits for others"
-            whose = _names(models)
+            found, is_what = _find_waiting(name, models, state, since, until), "waits for others"
+            whose = _join_names(models)
         elif state is None:
             raise typer.BadParameter("name a state, as in ship.failed, or add --waiting", param_hint="STEP.STATUS")
         else:
-            of = command.state_named(*_of_state(name, models, state))
+            of = command.state_named(*_split_state(name, models, state))
             status, is_what = of.status, f"is {facts.name_of(of)}"
             whose = of.model.__name__
             most_read = None if error_contains else asked
@@ -78,15 +76,15 @@ def list_tasks(
         like = (error_contains or "").casefold()
         found = (task for task in map(readable, found) if like in (task.last_error or "").casefold())
         tasks.print_tasks(
-            found, status, most, f"{_no_task(since, until, error_contains)} of {whose} {is_what}", as_json=as_json
+            found, status, most, f"{_name_none(since, until, error_contains)} of {whose} {is_what}", as_json=as_json
         )
 
 
-def _no_task(*filters: object) -> str:
+def _name_none(*filters: object) -> str:
     return "no matching task" if any(filters) else "no task"
 
 
-def _of_state(app: str, models: Sequence[type[Task]], state: str) -> tuple[type[Task], str]:
+def _split_state(app: str, models: Sequence[type[Task]], state: str) -> tuple[type[Task], str]:
     step = state.rpartition(".")[0]
     if len(models) == 1 or not step or step == facts.UNKNOWN:
         return command.only_one(app, models), state
@@ -95,22 +93,22 @@ def _of_state(app: str, models: Sequence[type[Task]], state: str) -> tuple[type[
 
 
 def find(
-    what: Annotated[str, opt.argument("NAME=VALUE", "The attribute and its value, as in customer=c-7.")],
+    what: Annotated[str, opt.argument("NAME=VALUE", "An attribute and its value, as in customer=c-7.")],
     *,
     name: opt.App,
     use_case_name: opt.UseCase = None,
     state: Annotated[str | None, opt.value("STEP.STATUS", "Only tasks in this state.")] = None,
     since: Annotated[datetime | None, opt.value("TIME", "Only tasks created since then.", opt.moment)] = None,
     until: Annotated[datetime | None, opt.value("TIME", "Only tasks created before then.", opt.moment)] = None,
-    newest: Annotated[bool, opt.flag("--newest", "Begin with the task that was created last.")] = False,
+    newest: Annotated[bool, opt.flag("--newest", "Begin with the newest task.")] = False,
     limit: opt.Limit = None,
     everything: opt.All = False,
     as_json: opt.Json = False,
 ) -> None:
     """Find the tasks with a value of an attribute, in any state, in the order of their creation.
 
-    The class of the table has to declare the attribute with FindBy. If --app names the table, this finds tasks of all
-    its use cases. A state is a step and a status, as in ship.failed or "ship failed".
+    The table's class has to declare the attribute with FindBy. If --app names the table, this searches all its use
+    cases. A state is a step and a status, as in ship.failed or "ship failed".
     """
     most = None if everything else limit or opt.MOST_LISTED
     with command.use_cases(name, use_case_name) as models:
@@ -118,22 +116,22 @@ def find(
         model = models[0] if len(models) == 1 else cast("type[Task]", models[0].tracker.table.owner)
         of: State[Task] | None = None
         if state is not None:
-            model, state = _of_state(name, models, state.replace(" ", "."))
+            model, state = _split_state(name, models, state.replace(" ", "."))
             of = command.state_named(model, state)
         asked = None if most is None else most + 1
         with command.refusing(ValueError):
             index, value = find_by_text(model, what)
             found = index.query(value, state=of, since=since, until=until, newest_first=newest, limit=asked)
-        none = f"{_no_task(since, until, state)} of {model.__name__} has {what}"
+        none = f"{_name_none(since, until, state)} of {model.__name__} has {what}"
         tasks.print_tasks(found, tasks.FOUND_BY, most, none, as_json=as_json)
 
 
-def _waiting(
+def _find_waiting(
     app: str, models: Sequence[type[Task]], state: str | None, since: datetime | None, until: datetime | None
 ) -> Iterator[Task]:
-    states = [step.pending for model in models for step in command.steps_of(model)]
+    states = [step.pending for model in models for step in facts.steps_of(model)]
     if state is not None:
-        states = [command.state_named(*_of_state(app, models, state))]
+        states = [command.state_named(*_split_state(app, models, state))]
         if states[0].status is not Status.PENDING:
             raise typer.BadParameter("only pending tasks wait for others", param_hint="--waiting")
     return chain.from_iterable(waiting_in(each, since, until) for each in states)
@@ -149,13 +147,13 @@ def errors(
     limit: Annotated[int | None, opt.value("N", "Show at most this many groups.", opt.number)] = None,
     as_json: opt.Json = False,
 ) -> None:
-    """Group failed and ignored tasks by their last error, the most frequent error first.
+    """Group failed and ignored tasks by their last error, the most frequent one first.
 
-    Errors that differ only in ids, times, durations and numbers are in one group, which shows # for them and … for the
-    task's own id. Codes, such as HTTP 503, are kept. The example is the newest task of the group.
+    Errors that differ only in ids, times, durations and numbers form a group, which shows # for them and … for the
+    task's own id. Codes such as HTTP 503 are kept. The example is the group's newest task.
 
-    A task that repeats and gave up an occurrence is included until the next one is due. To find such tasks, this reads
-    up to 10,000 tasks that are due later.
+    A repeating task that gave up an occurrence is included until the next one is due. Up to 10,000 tasks that are due
+    later are searched for this.
 
     Exits with 1 if there are any.
     """
@@ -164,7 +162,7 @@ def errors(
         command.check_window(since, until)
         for model, steps in command.steps_among(models, step).items():
             prefix = f"{model.tracker.use_case.name}." if len(models) > 1 else ""
-            for state, task in _failed(steps, since, until, damaged):
+            for state, task in _find_failed(steps, since, until, damaged):
                 of = f"{prefix}{facts.name_of(state)}"
                 created = task.create_time if (task.attempt or 0) > 1 else None
                 groups.add(of, task.task_id, task.last_error or NO_ERROR, task.update_time, created=created)
@@ -172,7 +170,7 @@ def errors(
         if as_json:
             terminal.say_json_array(map(_group_as_json, found[:limit]))
         elif not found:
-            none = f"{_no_task(since, until)} of {_names(models)} has failed or is ignored"
+            none = f"{_name_none(since, until)} of {_join_names(models)} has failed or is ignored"
             terminal.say(f"{none}{f' in {step}' if step else ''}")
         else:
             rows = (_group_row(group, with_step=not step or len(models) > 1) for group in found[:limit])
@@ -184,7 +182,7 @@ def errors(
     damaged.exit()
 
 
-def _failed(
+def _find_failed(
     steps: Sequence[BoundStep[Any]], since: datetime | None, until: datetime | None, damaged: tasks.Damaged
 ) -> Iterator[tuple[State[Any], Task]]:
     for state in [state for step in steps for state in (step.failed, step.ignored)]:
@@ -194,7 +192,7 @@ def _failed(
     for task in damaged.readable(waiting):
         yield task.state, task
     if not is_all:
-        terminal.warn(f"of the tasks that are due later, the first {_MOST_SEARCHED:,} were read")
+        terminal.warn(f"only the first {_MOST_SEARCHED:,} tasks that are due later were read")
 
 
 def _group_as_json(group: ErrorGroup[str]) -> dict[str, Any]:
@@ -220,23 +218,23 @@ def stuck(
     *,
     name: opt.App,
     use_case_name: opt.UseCase = None,
-    everything: Annotated[bool, opt.flag("--all", "Also tasks whose worker still has the lock.")] = False,
+    everything: Annotated[bool, opt.flag("--all", "Also list tasks with a valid lock.")] = False,
     as_json: opt.Json = False,
 ) -> None:
     """List tasks in progress with an expired lock, because their worker died or lost the lock.
 
-    No action is needed: the next run of the step takes them over, or ignores them if they have no attempts left. --all
-    also lists tasks with a valid lock. If their worker is dead, unlock --worker frees them.
+    The step's next run takes them over, or ignores them after their last attempt. --all also lists tasks with a valid
+    lock. If their worker is dead, unlock --worker frees them.
 
-    This also checks the first 20 tasks that wait for others, and lists the blocked ones. They wait for an ignored task,
-    which somebody has to reopen or delete.
+    Waiting tasks are listed, too, if an ignored task blocks them and they are among the first 20. Reopen or delete the
+    ignored task.
 
-    Exits with 1 if a lock has expired, or a task is blocked.
+    Exits with 1 if a lock has expired or a task is blocked.
     """
     damaged = tasks.Damaged(own_too=False)
     with command.use_cases(name, use_case_name) as models:
         steps = list(chain.from_iterable(command.steps_among(models, step).values()))
-        blocked = _blocked(models, steps)
+        blocked = _find_blocked(models, steps)
         is_any_stuck = False
 
         def all_found() -> Iterator[tuple[BoundStep[Any], Task]]:
@@ -262,7 +260,7 @@ def stuck(
             rows = (_stuck_row(*each, of_several=len(models) > 1, in_words=everything) for each in all_found())
             if not terminal.print_table(titles, rows) and not blocked:
                 is_what = "in progress" if everything else "stuck"
-                terminal.say(f"no task of {_names(models)} is {is_what}{f' in {step}' if step else ''}")
+                terminal.say(f"no task of {_join_names(models)} is {is_what}{f' in {step}' if step else ''}")
             for each in blocked:
                 terminal.say(f"{each.step.model.__name__} {escaped(str(each))}")
     if is_any_stuck or blocked:
@@ -270,14 +268,14 @@ def stuck(
     damaged.exit()
 
 
-def _blocked(models: Sequence[type[Task]], steps: Sequence[BoundStep[Any]]) -> list[Blocked]:
+def _find_blocked(models: Sequence[type[Task]], steps: Sequence[BoundStep[Any]]) -> list[Blocked]:
     checked = [find_blocked([step for step in steps if step.model is model]) for model in models]
     if any(is_cut for _, is_cut in checked):
-        terminal.warn(f"of the tasks that wait, the first {MOST_CHECKED} were checked: list --waiting lists all")
+        terminal.warn(f"only the first {MOST_CHECKED} waiting tasks were checked: list --waiting lists all")
     return [each for found, _ in checked for each in found]
 
 
-def _names(models: Sequence[type[Task]]) -> str:
+def _join_names(models: Sequence[type[Task]]) -> str:
     return " or ".join(model.__name__ for model in models)
 
 
@@ -298,7 +296,7 @@ def _stuck_row(step: BoundStep[Any], task: Task, *, of_several: bool, in_words: 
 
 
 def show(
-    task_id: Annotated[str, opt.argument("TASK", "The id of the task.")],
+    task_id: Annotated[str, opt.argument("TASK", "The task id.")],
     *,
     name: opt.App,
     use_case_name: opt.UseCase = None,
@@ -311,7 +309,7 @@ def show(
     Exits with 1 if the task does not exist.
     """
     with command.use_cases(name, use_case_name) as models:
-        task = _read(models, task_id)
+        task = _read_task(models, task_id)
         found, family = facts.task_as_json(task, with_data=True), family_of(task)
         if as_json:
             failures = [asdict(each) | {"time": stamp(each.time)} for each in task.errors]
@@ -319,14 +317,13 @@ def show(
         else:
             on = terminal.console()
             options = ["--app", name, *(["--use-case", task.use_case_id] if use_case_name or len(models) > 1 else [])]
-            for line in (*_facts(task, family, options), *_attributes(found), *_failures(task)):
+            for line in (*_list_facts(task, family, options), *_list_attributes(found), *_list_failures(task)):
                 terminal.say(line, on)
         if "unread" in found:
             raise typer.Exit(command.FOUND)
 
 
-def _read(models: Sequence[type[Task]], task_id: str) -> Task:
-    """Return the task, or raise an error if not exactly one of these use cases has it."""
+def _read_task(models: Sequence[type[Task]], task_id: str) -> Task:
     found = []
     for model in models:
         try:
@@ -336,15 +333,14 @@ def _read(models: Sequence[type[Task]], task_id: str) -> Task:
         except ValueError as error:
             raise command.CannotRunError(str(error)) from None
     if not found:
-        raise TaskNotFoundError(f"there is no {_names(models)} {task_id!r}", task_id=task_id)
+        raise TaskNotFoundError(f"{_join_names(models)} {task_id!r} does not exist", task_id=task_id)
     if len(found) > 1:
         options = command.use_case_options(task.use_case_id for task in found)
         raise command.CannotRunError(f"{len(found)} use cases have a task {task_id!r}: add {options}")
     return found[0]
 
 
-def _facts(task: Task, family: Family | None, options: Sequence[str]) -> Iterator[Text]:
-    """Yield a line for each fact. The suggested commands get these `options`."""
+def _list_facts(task: Task, family: Family | None, options: Sequence[str]) -> Iterator[Text]:
     state = task.state
     yield Text.assemble(
         (f"{type(task).__name__} {escaped(task.task_id)}", "bold"),
@@ -353,79 +349,77 @@ def _facts(task: Task, family: Family | None, options: Sequence[str]) -> Iterato
     )
     step = getattr(type(task), state.step, None) if state.step else None
     if step is not None and not task.tracker.ends_at(state.code):
-        yield _line("attempt", f"{task.attempt} of {step.max_attempts}")
+        yield _build_line("attempt", f"{task.attempt} of {step.max_attempts}")
     paused = [("paused", escaped(str(pause))) for pause in pauses_at(task)]
     blocked_by = family.blocked_by if family else None
-    yield _line("next", escaped(facts.what_comes_next(task, step, blocked_by, paused=bool(paused))))
-    for label, line in (*paused, *_commands(task, step, options)):
-        yield _line(label, line)
-    yield _line("created", _time(task.create_time))
-    yield _line("in its state", _time(task.update_time))
+    yield _build_line("next", escaped(facts.what_comes_next(task, step, blocked_by, paused=bool(paused))))
+    for label, line in (*paused, *_suggest_commands(task, step, options)):
+        yield _build_line(label, line)
+    yield _build_line("created", _format_time(task.create_time))
+    yield _build_line("in its state", _format_time(task.update_time))
     if state.status in {Status.PENDING, Status.FAILED} and task.due_time != clock.NEVER:
-        yield _line("due", _time(task.due_time))
+        yield _build_line("due", _format_time(task.due_time))
     if state.status is Status.IN_PROGRESS:
-        yield _line("lock expires", _time(task.lock_expire_time))
+        yield _build_line("lock expires", _format_time(task.lock_expire_time))
     for label, text in (*facts.relations_in_words(task), *facts.signals_in_words(task)):
-        yield _line(label, escaped(text))
+        yield _build_line(label, escaped(text))
     for child in family.children if family else ():
-        yield _line("waits for", escaped(str(child)))
+        yield _build_line("waits for", escaped(str(child)))
     if family and family.children and family.unlisted:
-        yield _line("waits for", f"{count(family.unlisted)} more")
+        yield _build_line("waits for", f"{count(family.unlisted)} more")
     if task.worker:
         label = "held by" if state.status is Status.IN_PROGRESS else "last worker"
-        yield _line(label, f"{escaped(task.worker)}, claim {task.fence} of this task")
+        yield _build_line(label, f"{escaped(task.worker)}, claim {task.fence} of this task")
     if task.expire_time is not None:
-        yield _line("kept until", _time(task.expire_time))
+        yield _build_line("kept until", _format_time(task.expire_time))
 
 
-def _commands(task: Task, step: BoundStep[Any] | None, options: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield the labels of useful commands, and the commands, quoted for a shell."""
+def _suggest_commands(task: Task, step: BoundStep[Any] | None, options: Sequence[str]) -> Iterator[tuple[str, str]]:
     status = task.state.status
     if membership_of(task) in {Membership.QUEUE, Membership.QUEUE_AND_OTHERS}:
-        yield "who is first", _command("group", str(task.group), options)
+        yield "who is first", _write_command("group", str(task.group), options)
     if step is not None and status is Status.IGNORED:
-        yield "to reopen it", _command("reopen", task.task_id, options)
+        yield "to reopen it", _write_command("reopen", task.task_id, options)
     elif step is not None and status is Status.IN_PROGRESS and not facts.is_abandoned(task):
         claim = ["--fencing-token", task.lock] if task.lock else []
-        yield "if it died", _command("unlock", task.task_id, ["--reason", "its worker died", *claim, *options])
+        yield "if it died", _write_command("unlock", task.task_id, ["--reason", "its worker died", *claim, *options])
 
 
-def _command(verb: str, task_id: str, options: Sequence[str]) -> str:
+def _write_command(verb: str, task_id: str, options: Sequence[str]) -> str:
     words = [verb, *options, *(["--"] if task_id.startswith("-") else []), task_id]
     return f"pynamodb-tracker {' '.join(map(terminal.quoted, words))}"
 
 
-def _time(time: datetime | None) -> str:
+def _format_time(time: datetime | None) -> str:
     return "?" if time is None else moment(time)  # None: it cannot be read
 
 
-def _line(label: str, text: str) -> Text:
+def _build_line(label: str, text: str) -> Text:
     return Text.assemble((f"  {escaped(label):{_LABEL}}", "dim"), "  ", text)
 
 
-def _attributes(found: Mapping[str, Any]) -> Iterator[Text]:
-    """Yield the user's attributes, with dictionaries and lists on several lines, and the unreadable attributes."""
+def _list_attributes(found: Mapping[str, Any]) -> Iterator[Text]:
     unread = found.get("unread", {})
     if found["attributes"] or unread:
         yield Text()
     for name, why in unread.items():
-        yield Text.assemble(_line(name, ""), (f"cannot be read: {escaped(why)}", "red"))
+        yield Text.assemble(_build_line(name, ""), (f"cannot be read: {escaped(why)}", "red"))
     for name, value in found["attributes"].items():
         if isinstance(value, dict | list):
             first, *more = map(escaped, exact_json.dumps(value, indent=2, ensure_ascii=False).split("\n"))
-            yield _line(name, "\n".join([first, *(" " * (_LABEL + 4) + line for line in more)]))
+            yield _build_line(name, "\n".join([first, *(" " * (_LABEL + 4) + line for line in more)]))
         else:
-            yield _line(name, escaped(value if isinstance(value, str) else exact_json.dumps(value)))
+            yield _build_line(name, escaped(value if isinstance(value, str) else exact_json.dumps(value)))
 
 
-def _failures(task: Task) -> Iterator[Text]:
+def _list_failures(task: Task) -> Iterator[Text]:
     shown = ""
     for failure in task.errors:
         attempt = f", attempt {failure.attempt}" if failure.attempt else ""
         times = f", {failure.count} times until" if failure.count > 1 else ":"
         by = f", by {escaped(failure.worker)}" if failure.worker else ""
         yield Text()
-        yield Text.assemble((f"{escaped(failure.step)}{attempt}", "bold"), f"{times} {_time(failure.time)}{by}")
+        yield Text.assemble((f"{escaped(failure.step)}{attempt}", "bold"), f"{times} {_format_time(failure.time)}{by}")
         is_again = failure.traceback and failure.traceback == shown
         for line in ["the same traceback"] if is_again else failure.traceback.splitlines():
             yield Text(f"  {escaped(line)}", "dim")

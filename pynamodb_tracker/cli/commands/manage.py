@@ -1,8 +1,7 @@
 """`create`, `signal`, `reopen`, `ignore`, `cancel`, `unlock` and `delete`: decisions about single tasks."""
 
 import sys
-import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from itertools import repeat
 from typing import Annotated, Any
@@ -10,7 +9,6 @@ from typing import Annotated, Any
 import typer
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.arguments import check_task_id
 from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.command import (
     CANNOT_RUN,
@@ -22,11 +20,11 @@ from pynamodb_tracker.cli.command import (
     step_named,
     use_case,
 )
-from pynamodb_tracker.cli.targets import NOTHING_ASKED, Asked, Targets
+from pynamodb_tracker.cli.targets import NOTHING_ASKED, THREADS, Asked, change_each, change_targets
 from pynamodb_tracker.cli.task_files import Format, LineReader
 from pynamodb_tracker.cli.terminal import say, say_id, warn
 from pynamodb_tracker.control.records import record
-from pynamodb_tracker.exceptions import TaskLockedError, TaskNotFoundError, TrackerError
+from pynamodb_tracker.exceptions import TaskLockedError, TaskNotFoundError
 from pynamodb_tracker.model.references import round_of
 from pynamodb_tracker.model.signals import too_late
 from pynamodb_tracker.presentation.errors import for_people
@@ -37,62 +35,55 @@ from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.signal import signal_named
 from pynamodb_tracker.task.task import Task
-from pynamodb_tracker.work.bulk import by_number, in_threads_together, with_rows
-
-_THREADS = 25
-"""Tasks that are changed at the same time: as many as fit into one request."""
+from pynamodb_tracker.work.bulk import by_number, with_rows
 
 _NAMED = 5
-"""How many tasks the confirmation names."""
 
 _EFFECTS = {
     "created": "",
-    "merged": "; it is pending already, with the attributes that it has",
-    "queued": "; it runs once more after its success",
-    "restarted": "; it had succeeded, and starts over",
-    "ignored": "; it keeps the request, and runs only after it is reopened",
-    "cancelled": "; nothing changes",
+    "merged": " (already pending, attributes unchanged)",
+    "queued": " (runs again after its success)",
+    "restarted": " (had succeeded, starts over)",
+    "ignored": " (keeps the request until it is reopened)",
+    "cancelled": " (unchanged)",
 }
-"""What `create --merge` prints after the state of the task."""
-
 _EFFECTS_OF_SIGNALS = {
-    "resumed": "it is due by this signal",
-    "early": "the signal is stored, before the task waits for it",
-    "late": "the signal is stored, although its limit has passed",
-    "stored": "the signal is stored",
+    "resumed": "due by this signal",
+    "early": "signal stored before the task waits for it",
+    "late": "signal stored after the time limit",
+    "stored": "signal stored",
 }
 
 Limit = Annotated[int | None, opt.value("N", "At most this many tasks.", opt.number)]
-DryRun = Annotated[bool, opt.flag("--dry-run", "Print the ids of the tasks that would be changed, and change none.")]
+DryRun = Annotated[bool, opt.flag("--dry-run", "Print the task ids that would be changed.")]
 Urgent = Annotated[bool, opt.flag("--urgent", "Let workers take it before tasks that are not urgent.")]
-Reason = Annotated[str, opt.value("TEXT", "Why; it is kept with the task's errors.", opt.reason)]
+Reason = Annotated[str, opt.value("TEXT", "The reason, which is kept with the task's errors.", opt.reason)]
 
 
 def create(
-    task_id: Annotated[str, opt.argument("TASK", "The id of the task.")],
+    task_id: Annotated[str, opt.argument("TASK", "The task id.")],
     values: Annotated[
         list[str] | None,
-        opt.argument("NAME=VALUE", "Attributes, as in a CSV file; also state, due_time, repeat and group."),
+        opt.argument("NAME=VALUE", "Attributes as in a CSV file, or state, due_time, repeat and group."),
     ] = None,
     *,
     due: Annotated[
-        datetime | None, opt.value("TIME", "Not before then: 30m, 12h, 2026-01-31T12:00.", opt.later)
+        datetime | None, opt.value("TIME", "The earliest start: 30m, 12h, 2026-01-31T12:00.", opt.later)
     ] = None,
-    merge: Annotated[bool, opt.flag("--merge", "If the task exists, have it run with that, or once more.")] = False,
+    merge: Annotated[bool, opt.flag("--merge", "If the task exists, run it again instead.")] = False,
     urgent: Urgent = False,
     name: opt.App,
     use_case_name: opt.UseCase = None,
 ) -> None:
     """Create a task with attributes of its class, as in amount=4200 or data='{"a": 1}'.
 
-    By default, it is pending at the first step. state=ship.pending creates it in another state. --due, or
-    due_time=2026-01-31T12:00, makes it due later. repeat="cron 0 2 * * * in Europe/Berlin" or repeat="every 1h" sets
-    its rule. group=NAME adds it to a group, whose tasks run one at a time, in order.
+    It is pending at the first step, unless you add a state, as in state=ship.pending. --due or due_time makes it due
+    later. repeat="every 1h" or repeat="cron 0 2 * * * in Europe/Berlin" sets its rule. group=NAME adds it to a group,
+    which runs its tasks one at a time, in order.
 
-    Exits with 1 if the task exists. With --merge, an existing task runs again instead. If it is pending at its first
-    step, it keeps its attributes, and --due can make it due earlier. If it is running, it runs again with the new
-    attributes after its success. If it has succeeded, it starts over with them. If it is ignored, it keeps them until
-    it is reopened. If it was cancelled, nothing changes.
+    Exits with 1 if the task exists. With --merge, it runs again with the new attributes instead: after its success if
+    it is running, at once if it has succeeded, and after a reopen if it is ignored. If it is pending at its first step,
+    it keeps its attributes, and --due can make it due earlier. A cancelled task does not change.
     """
     with use_case(name, use_case_name) as model:
         given = {"task_id": task_id} | ({} if due is None else {"due_time": due.isoformat()})
@@ -100,7 +91,7 @@ def create(
         for pair in values or ():
             key, equals, text = pair.partition("=")
             if not equals or key in given:
-                what = f"{key} is given twice" if equals else f"{pair!r} gives no attribute a value"
+                what = f"{key} is given twice" if equals else f"{pair!r} has no value"
                 raise CannotRunError(f"{what}: write each as NAME=VALUE, as in amount=4200")
             given[key] = text
         with refusing(TypeError, ValueError):
@@ -114,13 +105,11 @@ def create(
 
 
 def signal(
-    task_id: Annotated[str, opt.argument("TASK", "The id of the task.")],
-    signal_name: Annotated[
-        str, opt.argument("SIGNAL", "The name of the awaited signal, as in paid.", opt.complete_signals)
-    ],
+    task_id: Annotated[str, opt.argument("TASK", "The task id.")],
+    signal_name: Annotated[str, opt.argument("SIGNAL", "The awaited signal's name, as in paid.", opt.complete_signals)],
     *,
-    value: Annotated[Any, opt.value("JSON", "The value of the signal, at most 1 KB.", opt.json_value)],
-    key: Annotated[str | None, opt.value("TEXT", "The sender's id of the event; the same event counts once.")] = None,
+    value: Annotated[Any, opt.value("JSON", "The signal's value, at most 1 KB.", opt.json_value)],
+    key: Annotated[str | None, opt.value("TEXT", "The sender's event id, which counts only once.")] = None,
     of_round: Annotated[
         str | None, typer.Option("--round", metavar="TEXT", help="The round of a task that has started over.")
     ] = None,
@@ -130,22 +119,22 @@ def signal(
 ) -> None:
     """Send a signal that a task awaits, such as a payment or an approval. It makes the task due.
 
-    Only the first signal of a name counts, and sending it again changes nothing. Exits with 1 if a different one was
-    sent before, if the task does not exist, or if it has ended or has done without the signal.
+    Only the first signal of each name counts. Exits with 1 if a different one was sent before, if the task does not
+    exist, or if it has ended or continued without the signal.
     """
     with use_case(name, use_case_name) as model:
         with refusing(TypeError, ValueError):
             awaited = signal_named(model, signal_name)
             if of_round is None and (found := model.get_task(task_id, with_data=False)).round is not None:
                 raise CannotRunError(
-                    f"{escaped(task_id)} has started over: add --round {round_of(found)} if the signal is meant for "
-                    "what it does now"
+                    f"{escaped(task_id)} has started over: add --round {round_of(found)} if the signal is for this "
+                    "round"
                 )
             sent = awaited.send(task_id, value, by=by, key=key, round=of_round)
         if not sent.will_be_read:
             raise too_late(sent.task, signal_name)
         record(model, by, f"sent {signal_name} to", task_id, tasks=1)
-        say(f"{escaped(task_id)}: {name_of(sent.task.state)}; {_EFFECTS_OF_SIGNALS[sent.effect]}")
+        say(f"{escaped(task_id)}: {name_of(sent.task.state)} ({_EFFECTS_OF_SIGNALS[sent.effect]})")
 
 
 def reopen(
@@ -156,11 +145,11 @@ def reopen(
     error_contains: opt.ErrorContains = None,
     limit: Limit = None,
     rate: Annotated[
-        float | None, opt.value("N/UNIT", "Let them become due one by one: 50/m, within a week.", opt.rate)
+        float | None, opt.value("N/UNIT", "Make them due one by one within a week: 50/m.", opt.rate)
     ] = None,
     dry_run: DryRun = False,
     clear_checkpoints: Annotated[
-        bool, opt.flag("--clear-checkpoints", "Repeat the parts of their runs that ctx.checkpoint has stored.")
+        bool, opt.flag("--clear-checkpoints", "Repeat parts of runs that ctx.checkpoint has stored.")
     ] = False,
     urgent: Urgent = False,
     by: opt.By,
@@ -169,25 +158,28 @@ def reopen(
 ) -> None:
     """Make failed or ignored tasks pending again and due now, with all their attempts.
 
-    If you name a step before the tasks, only tasks at that step are reopened. With --error-contains, --since, --until,
-    --limit or --dry-run, name a step or a state instead of tasks, as in ship.failed. This reopens the matching tasks
-    there, in the order of their due times.
+    Name task ids, optionally after the step that they must be at. To select tasks with --error-contains, --since,
+    --until, --limit or --dry-run, name a step or a state instead, as in ship.failed. They are reopened in the order of
+    their due times.
 
     A cancelled task is only reopened if you type its id. It is then pending at the step where it was.
 
-    --rate spreads the due times of tasks, but not how fast workers run them. It does not change when tasks become due
-    that wait for others or repeat. Tasks of a group keep their order.
+    --rate spreads the due times, but not how fast workers run the tasks. It does not apply to tasks that wait for
+    others or repeat. Groups keep their order.
 
-    Exits with 1 if a task was refused; the others are reopened.
+    Exits with 1 if a task was refused. The others are reopened.
     """
     with use_case(name, use_case_name) as model:
-        asked = Asked(since, until, error_contains, limit, dry_run)
+        asked, statuses = Asked(since, until, error_contains, limit, dry_run), (Status.FAILED, Status.IGNORED)
         due_times: Iterable[datetime | None] = repeat(None) if rate is None else spread(clock.now(), 60 * rate)
         at_once, ended = list[str](), dict[str, tuple[Task, datetime | None]]()
         is_by_id = asked == NOTHING_ASKED and "-" not in targets
         options: dict[str, bool] = {"clear_checkpoints": clear_checkpoints, "urgent": urgent}
         with refusing(TypeError):
             model.tracker.check_urgent(urgent)
+        if dry_run and rate is not None:
+            _preview_rate(model, asked.found_in(model, targets, statuses)[1])
+            return
 
         def reopen_one(of: BoundStep[Any], task: Task | None, task_id: str, due: datetime | None) -> str | None:
             if is_by_id and task is not None and task.state == model.cancelled:
@@ -197,34 +189,34 @@ def reopen(
             if reopened.state != of.pending:
                 ended[task_id] = reopened, due
                 return None
-            as_before = ", as before" if task is not None and task.state == of.pending else ""
-            waits, later = f"; it waits for {escaped(reopened.waits_for)}" if reopened.waits_for else "", ""
-            if due is not None and not waits and reopened.due_time > clock.now():
-                later = f", due {between(reopened.due_time)}"
-            if due is not None and reopened.due_time <= clock.now() < due:
+            said, now = name_of(reopened.state), clock.now()
+            if task is not None and task.state == of.pending:
+                said += ", as before"
+            if due is not None and reopened.due_time <= now < due:
                 at_once.append(task_id)
-            return f"{name_of(reopened.state)}{as_before}{waits}{later}"
+            if reopened.waits_for:
+                return f"{said}, waits for {escaped(reopened.waits_for)}"
+            return f"{said}, due {between(reopened.due_time)}" if due is not None and reopened.due_time > now else said
 
         members = ((row.task_id, row, due) for row, due in by_number(ended.values()))
-        statuses = Status.FAILED, Status.IGNORED
-        if dry_run and rate is not None:
-            _, ids = asked.found_in(model, targets, statuses)
-            repeats = list[bool]()
-            for task_id, row in with_rows(model, ids):
-                say_id(task_id)
-                repeats.append(row is not None and row.repeat is not None)
-            due_now = min(1 + sum(repeats), len(repeats))
-            warn(f"dry run: {count(len(repeats))} would be reopened, at most {due_now:,} of them due at once")
-            return
+        note = _note(model, by, "reopened", targets, f"{60 * rate:g} a minute" if rate else "")
         try:
-            note = _note(model, by, "reopened", targets, f"{60 * rate:g} a minute" if rate else "")
-            _for_each_target(
+            change_targets(
                 model, targets, reopen_one, note, asked, statuses=statuses, given=zip(due_times), members=members
             )
         finally:
             if at_once:
                 are = f"{count(len(at_once))} {'is' if len(at_once) == 1 else 'are'}"
                 warn(f"{are} due at once: repeating, or pending already")
+
+
+def _preview_rate(model: type[Task], ids: Iterable[str]) -> None:
+    repeats = list[bool]()
+    for task_id, row in with_rows(model, iter(ids)):
+        say_id(task_id)
+        repeats.append(row is not None and row.repeat is not None)
+    due_now = min(1 + sum(repeats), len(repeats))
+    warn(f"dry run: {count(len(repeats))} would be reopened, at most {due_now:,} of them due at once")
 
 
 def ignore(
@@ -236,25 +228,24 @@ def ignore(
     limit: Limit = None,
     dry_run: DryRun = False,
     reason: Reason,
-    even_running: Annotated[bool, opt.flag("--even-running", "Also tasks that a worker is running.")] = False,
+    even_running: Annotated[bool, opt.flag("--even-running", "Also running tasks.")] = False,
     even_in_group: Annotated[
-        bool, opt.flag("--even-in-group", "With --even-running: also if the next task of its group then starts.")
+        bool, opt.flag("--even-in-group", "With --even-running: also in a group, where the next task then starts.")
     ] = False,
     by: opt.By,
     name: opt.App,
     use_case_name: opt.UseCase = None,
 ) -> None:
-    """Ignore tasks: they are not run until they are reopened.
+    """Ignore tasks: they do not run until they are reopened.
 
-    If you name a step before the tasks, only tasks at that step are ignored. With --error-contains, --since, --until,
-    --limit or --dry-run, name a step or a state instead of tasks, as in ship.failed. This ignores the matching tasks
-    there.
+    Name task ids, optionally after the step that they must be at. To select tasks with --error-contains, --since,
+    --until, --limit or --dry-run, name a step or a state instead, as in ship.failed.
 
     A running task is refused unless you add --even-running. Its worker can then record nothing more, but its work
-    outside of the table continues until it notices. In a group, the next task starts in the meantime, so a running task
-    of a group needs --even-in-group, too.
+    outside the table continues until it notices. In a group, the next task starts in the meantime, which needs
+    --even-in-group, too.
 
-    Exits with 1 if a task was refused; the others are ignored.
+    Exits with 1 if a task was refused. The others are ignored.
     """
     flags = {"even_running": even_running, "even_in_group": even_in_group}
     with use_case(name, use_case_name) as model:
@@ -264,21 +255,22 @@ def ignore(
                 state = name_of(of.ignore(task_id, reason=reason, by=by, **flags).state)
             except TaskLockedError as error:
                 more = "" if getattr(error.task, "group", None) is None else " --even-in-group"
-                raise TaskLockedError(f"{for_people(error)}; --even-running{more} cancels its run") from None
-            was_ignored = task is not None and task.state == of.ignored
-            return f"{state}, as before; its reason was not changed" if was_ignored else state
+                raise TaskLockedError(f"{for_people(error)}, or add --even-running{more} to cancel its run") from None
+            return (
+                f"{state}, as before, with its old reason" if task is not None and task.state == of.ignored else state
+            )
 
         asked = Asked(since, until, error_contains, limit, dry_run)
         note = _note(model, by, "ignored", targets, reason)
-        _for_each_target(model, targets, ignore_one, note, asked, statuses=(Status.PENDING, Status.FAILED))
+        change_targets(model, targets, ignore_one, note, asked, statuses=(Status.PENDING, Status.FAILED))
 
 
 def cancel(
     tasks: opt.Tasks,
     *,
     children: Annotated[bool, opt.flag("--children", "Also the tasks that it waits for.")] = False,
-    go_to: Annotated[str | None, opt.value("STEP", "The branch step that leads it to its end.")] = None,
-    even_running: Annotated[bool, opt.flag("--even-running", "Also if a worker is running one of the tasks.")] = False,
+    go_to: Annotated[str | None, opt.value("STEP", "The branch step that ends it, such as a refund.")] = None,
+    even_running: Annotated[bool, opt.flag("--even-running", "Also running tasks.")] = False,
     reason: Reason,
     by: opt.By,
     name: opt.App,
@@ -289,9 +281,9 @@ def cancel(
     With --go-to, or if a step has on_cancel, they first go to that branch step, such as a refund.
 
     A running task is refused unless you add --even-running. Its worker can then record nothing more, but its work
-    outside of the table continues until it notices. In a group, the next task starts in the meantime.
+    outside the table continues until it notices. In a group, the next task starts in the meantime.
 
-    Exits with 1 if a task or one of its children was refused; the others are cancelled.
+    Exits with 1 if a task or a child was refused. The others are cancelled.
     """
     with use_case(name, use_case_name) as model:
         branch = None if go_to is None else step_named(model, go_to)
@@ -301,14 +293,13 @@ def cancel(
                 task_id, reason=reason, by=by, children=children, go_to=branch, even_running=even_running
             )
             said = name_of(done.task.state)
-            said += ", as before; its reason was not changed" if done.effect == "already_cancelled" else ""
-            said += "; its block may still run" if done.running else ""
+            said += ", as before, with its old reason" if done.effect == "already_cancelled" else ""
+            said += ", its block may still run" if done.running else ""
             if done.blocked_parent:
-                said += f"; {' '.join(map(escaped, done.blocked_parent))} waits for it and is blocked"
-            said += f"; and {count(len(done.children))} that it waited for" if done.children else ""
-            return said
+                said += f", {' '.join(map(escaped, done.blocked_parent))} waits for it and is blocked"
+            return said + (f", and {count(len(done.children))} that it waited for" if done.children else "")
 
-        _for_each(
+        change_each(
             ((task_id,) for task_id in ids_in(tasks)), cancel_one, 1, _note(model, by, "cancelled", tasks, reason)
         )
 
@@ -327,27 +318,27 @@ def unlock(
     name: opt.App,
     use_case_name: opt.UseCase = None,
 ) -> None:
-    """Unlock tasks whose worker is dead. They become pending at once.
+    """Unlock tasks of a dead worker. They become pending at once.
 
-    Without --fencing-token and --worker, only tasks whose locks have expired are unlocked.
+    Without --fencing-token and --worker, only tasks with expired locks are unlocked.
 
-    The attempt counts. If the worker is still alive, it can record nothing more, but its work outside of the table may
+    The attempt counts. If the worker is still alive, it can record nothing more, but its work outside the table may
     happen twice. stuck --all lists all tasks in progress, with their workers.
 
-    Exits with 1 if a task was refused; the others are unlocked.
+    Exits with 1 if a task was refused. The others are unlocked.
     """
     with use_case(name, use_case_name) as model:
 
-        def release_one(of: BoundStep[Any], task: Task | None, task_id: str) -> str:
+        def unlock_one(of: BoundStep[Any], task: Task | None, task_id: str) -> str:
             unlocked = of.unlock(task_id, reason=reason, fencing_token=fencing_token, worker=worker, by=by)
             state = name_of(unlocked.state)
             if task is not None and task.state in (of.pending, of.failed):
                 return f"{state}, as before: no worker had it"
             if unlocked.attempt >= of.max_attempts:
-                return f"{state}; that was its last attempt: the next run ignores it, unless it is reopened"
+                return f"{state}, but that was its last attempt: the next run ignores it, unless it is reopened"
             return state
 
-        _for_each_target(model, targets, release_one, _note(model, by, "unlocked", targets, reason))
+        change_targets(model, targets, unlock_one, _note(model, by, "unlocked", targets, reason))
 
 
 def delete(
@@ -359,7 +350,7 @@ def delete(
 ) -> None:
     """Delete tasks permanently, with all their data. Tasks in progress are refused, missing ones only reported.
 
-    Asks for confirmation first. Exits with 1 if the answer is no or a task was refused; the others are deleted.
+    Asks for confirmation first. Exits with 1 if you answer no or a task was refused. The others are deleted.
     """
     with use_case(name, use_case_name) as model:
         if not yes:
@@ -369,16 +360,15 @@ def delete(
             try:
                 model.delete_task(task_id)
             except TaskNotFoundError:
-                return "there is no such task"
+                return "not found"
             return "deleted"
 
-        threads = _THREADS if "-" in tasks else min(len(tasks), _THREADS)
+        threads = THREADS if "-" in tasks else min(len(tasks), THREADS)
         note = _note(model, opt.person(), "deleted", tasks)
-        _for_each(((task_id,) for task_id in ids_in(tasks)), delete_one, threads, note)
+        change_each(((task_id,) for task_id in ids_in(tasks)), delete_one, threads, note)
 
 
 def _confirm(what: str, tasks: Sequence[str]) -> None:
-    """Ask for confirmation. Exit if the answer is no, or if stdin is not a terminal."""
     if "-" in tasks or not _is_terminal():
         warn("delete asks for confirmation, but stdin is not a terminal: add --yes")
         raise typer.Exit(CANNOT_RUN)
@@ -397,103 +387,7 @@ def _is_terminal() -> bool:
     return sys.stdin is not None and sys.stdin.isatty()
 
 
-def _for_each_target(
-    model: type[Task],
-    words: Sequence[str],
-    change: Callable[..., str | None],
-    note: Callable[[int], object],
-    asked: Asked = NOTHING_ASKED,
-    *,
-    statuses: Sequence[Status] = (),
-    given: Iterable[tuple[Any, ...]] = repeat(()),
-    members: Iterable[tuple[Any, ...]] = (),
-) -> None:
-    """Change each task at the named step, or else at its own step. Without a step, a missing task is refused.
-
-    If `asked` selects tasks by their properties, those are changed or, with `dry_run`, listed. `change` takes the step,
-    the task, its id, and the next values of `given`, in the order of the tasks. Then change the `members` of groups,
-    which are known once all others are changed, each with its id, its row and its values of `given`.
-    """
-
-    def with_given(tasks: Iterable[tuple[str, Task | None]]) -> Iterator[tuple[Any, ...]]:
-        return ((*task, *more) for task, more in zip(tasks, given, strict=False))
-
-    if asked != NOTHING_ASKED:
-        step, ids = asked.found_in(model, words, statuses)
-        if asked.dry_run:
-            warn(f"dry run: {count(sum(1 for _ in map(say_id, ids)))} would be changed")
-            return
-        tasks = with_given(with_rows(model, ids))
-        _for_each(tasks, lambda task_id, task, *more: change(step, task, task_id, *more), _THREADS, note, members)
-        return
-    targets = Targets.named(model, words)
-
-    def change_one(task_id: str, found: Task | None, *more: object) -> str | None:
-        task = targets.task(check_task_id(task_id)) if found is None else found
-        return change(targets.step_of(task, task_id), task, task_id, *more)
-
-    if "-" in targets.ids:  # a person who types them may take a while
-        _for_each(with_given((task_id, None) for task_id in ids_in(targets.ids)), change_one, _THREADS, note, members)
-    else:
-        tasks = with_given(with_rows(model, iter(targets.ids)))
-        _for_each(tasks, change_one, min(len(targets.ids), _THREADS), note, members)
-
-
 def _note(
     model: type[Task], by: str, did: str, words: Sequence[str], reason: str | None = None
 ) -> Callable[[int], object]:
-    """Return what keeps this command among the last ones of people, with the number of changed tasks."""
     return lambda tasks: record(model, by, did, " ".join(words), tasks=tasks, reason=reason)
-
-
-def _for_each(
-    tasks: Iterable[tuple[Any, ...]],
-    change: Callable[..., str | None],
-    threads: int,
-    note: Callable[[int], object],
-    members: Iterable[tuple[Any, ...]] = (),
-) -> None:
-    """Change each task, and print the results in the order of the tasks. A refused task does not stop the others.
-
-    `change` takes the values of a task, the first of which is its id, and returns None if there is nothing to print.
-    Then it takes those of `members`. The second one is the row, and those of one group are changed one after another.
-    `note` gets the number of changed tasks.
-    """
-    waiting: dict[int, str | Exception | None] = {}
-    changed, refused, following, guard = 0, list[Exception](), 0, threading.Lock()
-
-    def print_result(number: int) -> None:
-        nonlocal changed
-        result = waiting.pop(number)
-        if isinstance(result, str):
-            changed += 1
-            say(result)
-        elif result is not None:
-            warn(for_people(result))
-            refused.append(result)
-
-    def change_one(numbered: tuple[tuple[Any, ...], int]) -> None:
-        nonlocal following
-        task, number = numbered
-        try:
-            said = change(*task)
-            result: str | Exception | None = said and f"{escaped(task[0])}: {said}"
-        except (TrackerError, ValueError) as error:
-            result = error
-        with guard:
-            waiting[number] = result
-            while following in waiting:
-                following += 1
-                print_result(following - 1)
-
-    try:
-        numbers = iter(range(sys.maxsize))
-        in_threads_together(change_one, zip(tasks, numbers, strict=False), threads)
-        in_threads_together(change_one, zip(members, numbers, strict=False), threads, lambda each: each[0][1].group)
-    finally:
-        for number in sorted(waiting):  # after a task that was not changed because of an interrupt
-            print_result(number)
-        if changed:
-            note(changed)
-    if refused:
-        raise typer.Exit(FOUND)

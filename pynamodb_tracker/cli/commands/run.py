@@ -1,4 +1,4 @@
-"""`run` and `retry`: call a function for the tasks of a step, with progress, Ctrl-C and a report."""
+"""`run` and `retry`: call a function for a step's tasks."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ from pynamodb_tracker.work.executor import ThreadExecutor
 from pynamodb_tracker.work.outcomes import Report
 from pynamodb_tracker.work.source import GivenIds, OnceThrough, StepSource, StepWork
 
-DryRun = Annotated[bool, opt.flag("--dry-run", "Print the ids of the tasks that would be run, and run nothing.")]
-_IF_BOUND = "The function to call with the context of each task, if none is bound to the step."
+DryRun = Annotated[bool, opt.flag("--dry-run", "Print the task ids that would be run.")]
+_IF_BOUND = "The function to call with each task's context, if none is bound to the step."
 Function = Annotated[str | None, opt.argument("MODULE:FUNCTION", _IF_BOUND)]
 FunctionAndTasks = Annotated[
     list[str] | None,
     opt.argument(
         "[MODULE:FUNCTION] [TASK]",
-        f"{_IF_BOUND} Then the tasks to run, by default all that are due; - reads ids from stdin.",
+        f"{_IF_BOUND} Then the tasks to run, by default all due ones. Use - to read ids from stdin.",
     ),
 ]
 Limit = Annotated[int | None, opt.value("N", "Run at most this many tasks.", opt.number)]
@@ -69,14 +69,13 @@ def run(
     dry_run: DryRun = False,
     as_json: opt.Json = False,
 ) -> None:
-    """Run the named tasks, or every due task of a step: pending, failed and abandoned tasks.
+    """Run the tasks of a step that you name, or all due ones, which are pending, failed or abandoned.
 
-    It calls the function bound to the step with @Order.ship.does. If none is bound, name one. If the first task id
-    looks like MODULE:FUNCTION, pass the ids on stdin, as in echo order:17 | pynamodb-tracker run ship -.
+    It calls the function bound to the step with @Order.ship.does, or the one that you name. If the first task id looks
+    like MODULE:FUNCTION, pass the ids on stdin, as in echo order:17 | pynamodb-tracker run ship -.
 
-    Each task is run once. If you neither name nor select tasks, tasks that become due during these runs, such as the
-    next one of a group, are run, too. Ctrl-C starts no more tasks and waits for running ones. A second Ctrl-C does not
-    wait.
+    Each task is run once. If you neither name nor select tasks, tasks that become due in the meantime are run, too.
+    Ctrl-C waits for running tasks, and a second Ctrl-C does not.
 
     Exits with 1 if a task failed, was ignored or was refused.
     """
@@ -89,7 +88,7 @@ def run(
         if ids:
             given = {"--since": since, "--until": until, "--error-contains": error_contains, "--limit": limit}
             for option in [key for key, value in (given | {"--dry-run": dry_run or None}).items() if value is not None]:
-                raise typer.BadParameter("it selects among due tasks, and here tasks are named", param_hint=option)
+                raise typer.BadParameter("it selects due tasks, but you named tasks", param_hint=option)
             selection = Selection(of, ids=list(dict.fromkeys(command.ids_in(ids))))
         batch = WatchedBatch(selection, function, StopRequest(), threads, rate, heartbeat)
         _print_due(selection, as_json=as_json) if dry_run else _run("run", batch, as_json=as_json)
@@ -117,9 +116,9 @@ def retry(
     """Run the failed tasks of a step that are due.
 
     With --reopen-ignored, ignored tasks of groups enter them again, in their order, and run here if they have their
-    turn. All others run later, and are pending until then.
+    turn. The others stay pending and run later.
 
-    Each task is run once. Ctrl-C starts no more tasks and waits for running ones. A second Ctrl-C does not wait.
+    Each task is run once. Ctrl-C waits for running tasks, and a second Ctrl-C does not.
 
     Exits with 1 if a task failed again, was ignored or was refused.
     """
@@ -143,7 +142,7 @@ def _print_due(selection: Selection, *, as_json: bool) -> None:
 
 def _run(verb: str, batch: WatchedBatch, *, as_json: bool) -> None:
     selection, ended = batch.selection, None
-    batch.expected = selection.count() if selection.has_total else None
+    batch.expected = None if selection.error_contains else selection.count()
     with safe_stderr(batch.stop.set), terminal.progress(f"{verb} {selection.step.name}", batch.expected) as shown:
         batch.progress = shown
         try:
@@ -163,7 +162,7 @@ def _run(verb: str, batch: WatchedBatch, *, as_json: bool) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The matching tasks of a step, or the ones with these `ids`. With `ignored`, ignored tasks are run, too."""
+    """A step's matching tasks, or the tasks with these `ids`. `ignored` adds ignored tasks."""
 
     step: BoundStep[Any]
     only: tuple[State[Any], ...] = ()
@@ -173,22 +172,14 @@ class Selection:
     error_contains: str | None = None
     ignored: bool = False
     ids: Sequence[str] | None = None
-    """Tasks that a person named. Each is started once, and it is an error if another worker has one of them."""
-    members: list[Task] = field(default_factory=list)
-    """The ignored tasks that have to enter their groups again. The look at the ignored tasks finds them."""
+    """Tasks that a person named. Each is started once, and refused if another worker has it."""
+    members: list[Task] = field(default_factory=list)  # ignored tasks that have to enter their groups again
 
     @property
     def is_named(self) -> bool:
-        """Whether a person named the tasks."""
         return self.ids is not None
 
-    @property
-    def has_total(self) -> bool:
-        """Whether `count` returns the number of tasks."""
-        return not self.error_contains
-
     def due(self) -> list[str]:
-        """Return the ids of the tasks that would be run now."""
         due = list(self.step.due_ids(**self._options(), limit=self.limit))
         if self.ignored:
             due += islice(self._ignored_ids(clock.now()), self.remaining(len(due)))
@@ -196,21 +187,20 @@ class Selection:
         return due
 
     def first_members(self, most: int | None) -> list[str]:
-        """Return the ids of the members, or of the first ones in the order of their groups."""
         return [task.task_id for task in sorted(self.members, key=lambda task: task.group_number)[:most]]
 
     def count(self) -> int:
-        """Return how many tasks there are at most. This includes tasks that are not due yet."""
+        """Return an upper bound, which includes tasks that are not due yet."""
         if self.ids is not None:
             return len(self.ids)
-        number = self._count([*self._waiting, *([self.step.ignored] if self.ignored else [])], self.limit)
+        number = self._count([*self._states, *([self.step.ignored] if self.ignored else [])], self.limit)
         return number if self.limit is None else min(number, self.limit)
 
     def _count(self, states: Iterable[State[Any]], most: int | None = None) -> int:
         return sum(state.count(since=self.since, until=self.until, up_to=most) for state in states)
 
     def passes(self, function: Callable[[Any], object], threads: int, *, heartbeat: bool) -> Iterator[StepSource]:
-        """Yield the source of the named tasks, or that of the due tasks and one of the ignored tasks."""
+        """Yield the source of named tasks, or one for due tasks and then one for ignored ones."""
         of, began, start = self.step._definition, clock.now(), partial(self.step.start, heartbeat=heartbeat)
         if self.ids is not None:
             named = partial(start, ignore_concurrency_limit=True)
@@ -218,62 +208,60 @@ class Selection:
             return
         yield OnceThrough(StepWork(of, start, function), self.candidates(threads))
         if self.ignored:
-            # A task is claimed from ignored, not reopened first. If this batch does not reach it, it stays ignored.
+            # Tasks are claimed from ignored, not reopened first: a task that this batch does not reach stays ignored.
             again = partial(start, also_from=(self.step.ignored,))
             yield GivenIds(StepWork(of, again, function), self._ignored_ids(began))
 
     def candidates(self, threads: int) -> Candidates:
-        """Return the ids of all tasks but the ignored ones, in the order of `run_all`."""
         return self.step._definition.candidates(**self._options(), limit=self.limit, threads=threads)
 
     def remaining(self, done: int) -> int | None:
-        """Return how many more tasks the limit allows."""
         return None if self.limit is None else max(self.limit - done, 0)
 
     def _ignored_ids(self, before: datetime) -> Iterator[str]:
-        """Yield the tasks ignored before this time: a task that this batch ignores is not run again. Keep members."""
+        """Yield tasks ignored before this time, so tasks that this batch ignores are not run again. Keep members."""
         if self.since is not None and self.since >= before:
             return
         found = self.step.ignored.query(since=self.since, until=min(self.until or before, before), with_data=False)
-        for task in self._matching(found):
+        for task in self._filter(found):
             if task.group:
                 self.members.append(task)
             else:
                 yield task.task_id
 
     def why_empty(self) -> str:
-        """Return why there was nothing to run, for example because no task is due yet."""
         if self.is_named:
-            return f"nothing to run at {self.step.name}: stdin names no task"
-        number = None if self.error_contains else self._count(self._waiting)
-        return f"nothing to run at {self.step.name}: {self._not_due(number, self.until) or 'no matching task is due'}"
+            return f"nothing to run at {self.step.name}: stdin contains no task ids"
+        number = None if self.error_contains else self._count(self._states)
+        why = self._describe_not_due(number, self.until) or "no matching task is due"
+        return f"nothing to run at {self.step.name}: {why}"
 
     def skipped(self, began: datetime, expected: int | None, done: int) -> str:
-        """Return how many failed tasks were not due, as text. It is empty if there are none, or if that is unknown.
+        """Return how many failed tasks were not due, or an empty text.
 
-        `expected` is the result of `count` before the batch began, and `done` is how many tasks have run since.
+        `expected` is the `count` before the batch began, and `done` is how many tasks have run since.
         """
         if not self.only or self.limit is not None or (self.since is not None and self.since >= began):
             return ""
-        return self._not_due(None if expected is None else expected - done, min(self.until or began, began))
+        return self._describe_not_due(None if expected is None else expected - done, min(self.until or began, began))
 
-    def _not_due(self, number: int | None, until: datetime | None) -> str:
-        """Return how many tasks are not due yet, and when the first one will be. It counts them if `number` is None."""
+    def _describe_not_due(self, number: int | None, until: datetime | None) -> str:
+        """Return how many tasks are not due yet, counted if `number` is None, and when the first will be."""
         if number is not None and number <= 0:
             return ""
         window: dict[str, Any] = {"since": self.since, "until": until, "limit": None if self.error_contains else 1}
-        found = (state.query(**window, with_data=False) for state in self._waiting)
-        due: list[datetime] = [task.due_time for tasks in found for task in self._matching(tasks)]
+        found = (state.query(**window, with_data=False) for state in self._states)
+        due: list[datetime] = [task.due_time for tasks in found for task in self._filter(tasks)]
         number = len(due) if number is None else number
         when = f" (the first one {between(min(due))})" if due else ""
         such = f" with {self.error_contains!r} in the error" if self.error_contains else ""
-        return f"{count(number)}{such} not due yet{when}; reopen makes failed tasks due at once" if number else ""
+        return f"{count(number)}{such} not due yet{when}: reopen makes failed tasks due at once" if number else ""
 
     @property
-    def _waiting(self) -> tuple[State[Any], ...]:
+    def _states(self) -> tuple[State[Any], ...]:
         return self.only or (self.step.pending, self.step.failed)
 
-    def _matching(self, tasks: Iterable[Task]) -> Iterator[Task]:
+    def _filter(self, tasks: Iterable[Task]) -> Iterator[Task]:
         like = (self.error_contains or "").casefold()
         return (task for task in tasks if like in (task.last_error or "").casefold())
 
@@ -286,7 +274,7 @@ _SHOWN_REFUSALS = 5
 
 @dataclass(slots=True)
 class WatchedBatch:
-    """A batch in progress, with its running tasks, outcomes and errors."""
+    """A batch in progress."""
 
     selection: Selection
     function: Callable[[Any], object]
@@ -295,18 +283,14 @@ class WatchedBatch:
     rate: float | None = None
     heartbeat: bool = False
     expected: int | None = None
-    """How many tasks there were at most before the batch began, or None."""
     began: datetime = field(default_factory=clock.now)
     progress: terminal.Progress = field(default_factory=terminal.Progress)
     report: Report = field(default_factory=Report)
     groups: ErrorGroups[str] = field(default_factory=ErrorGroups)
     running: set[str] = field(default_factory=set)
-    taken: int = 0
-    """Tasks that other workers claimed first, which is not a failure."""
+    taken: int = 0  # tasks that other workers claimed first
     reopened: Sequence[str] = ()
-    """Tasks that have entered their groups again."""
-    pause: object = None
-    """The pause of the step, if it kept tasks from running. It does not affect named tasks."""
+    pause: object = None  # the pause that kept the step's tasks from running
     _began: float = field(default_factory=time.monotonic)
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
@@ -333,7 +317,7 @@ class WatchedBatch:
         return self.selection.remaining(self.done - self.number("refused"))
 
     def _run_members(self) -> None:
-        """Let the ignored tasks of groups enter them again, and run those that have their turn, or get it by that."""
+        """Let ignored tasks enter their groups again, and run those that get their turn."""
         step = self.selection.step
         entered = step.reopen_many(self.selection.first_members(self._left))
         self.reopened = entered.succeeded
@@ -374,7 +358,6 @@ class WatchedBatch:
             self.running.discard(task_id)
 
     def number(self, outcome: str) -> int:
-        """Return how many tasks succeeded, failed, were ignored, refused or released because of the stop."""
         return len(getattr(self.report, outcome))
 
     @property
@@ -385,59 +368,52 @@ class WatchedBatch:
 
     @property
     def done(self) -> int:
-        """How many tasks have an outcome."""
-        return sum(self._counted().values()) + self.number("refused")
+        return sum(self._count_outcomes().values()) + self.number("refused")
 
-    def _counted(self) -> dict[str, int]:
+    def _count_outcomes(self) -> dict[str, int]:
         return {outcome: self.number(outcome) for outcome in ("succeeded", "failed", "ignored")}
 
-    def _waiting(self) -> list[str]:
-        """Return the tasks that wait for their turn."""
+    def _find_waiting(self) -> list[str]:
         report = self.report
         ended = {*report.succeeded, *report.failed, *report.ignored, *report.refused, *report.released}
         return [task_id for task_id in self.reopened if task_id not in ended]
 
-    # What it prints.
-
     def numbers(self) -> str:
-        """Return the number of tasks by outcome, as text without zeros."""
-        counted = self._counted() | {"taken by others": self.taken, "refused": self.number("refused") - self.taken}
+        counted = self._count_outcomes() | {
+            "taken by others": self.taken,
+            "refused": self.number("refused") - self.taken,
+        }
         return ", ".join(f"{number:,} {outcome}" for outcome, number in counted.items() if number) or "nothing yet"
 
     def report_waiting(self) -> None:
-        """Print how many tasks still run, after the first Ctrl-C."""
-        waits = f": waiting for {count(len(self.running))} to finish; Ctrl-C again leaves them locked"
+        waits = f": waiting for {count(len(self.running))} to finish (Ctrl-C again leaves them locked)"
         warn(f"stopping{waits if self.running else ''}")
 
     def report_left(self) -> None:
-        """Print the tasks that the second Ctrl-C leaves locked."""
         left = ", ".join(sorted(self.running)) or "none"
         warn(f"stopped at once: these tasks stay in progress until their locks expire, and are then taken over: {left}")
         self.progress.leave()
 
     def print_json(self, *, stopped: bool) -> None:
-        """Print the report as JSON."""
         refused = {task_id: f"{type(error).__name__}: {one_line(error)}" for task_id, error in self.refused.items()}
         others = {"taken": self.taken, "refused": refused, "released": self.number("released")}
-        others |= {"waiting": len(waiting)} if (waiting := self._waiting()) else {}
+        others |= {"waiting": len(waiting)} if (waiting := self._find_waiting()) else {}
         paused = {} if self.pause is None else {"paused": str(self.pause)}
         took = round(time.monotonic() - self._began, 1)
-        terminal.say_json({**self._counted(), **others, **paused, "seconds": took, "stopped": stopped})
+        terminal.say_json({**self._count_outcomes(), **others, **paused, "seconds": took, "stopped": stopped})
 
     def print_report(self, *, stopped: bool) -> None:
-        """Print the outcomes, the errors and the refused tasks."""
         if self.pause is not None:
-            say(escaped(f"{self.pause}; tasks given by id run anyway"))
+            say(escaped(f"{self.pause} (tasks given by id run anyway)"))
         elif not (self.done or self.reopened or stopped):
             say(self.selection.why_empty())
-        if waiting := self._waiting():
-            waits = "it is pending, and waits for its turn" if len(waiting) == 1 else "they wait for their turns"
-            say(f"{count(len(waiting))} reopened; {waits}")
+        if waiting := self._find_waiting():
+            say(f"{count(len(waiting))} reopened, waiting for {'its turn' if len(waiting) == 1 else 'their turns'}")
         if not self.done and not stopped:
             return
         took = time.monotonic() - self._began
         speed = f", {self.done / took:,.0f}/s" if self.done > took > 1 else ""
-        lead = "stopped; " if stopped else ""
+        lead = "stopped: " if stopped else ""
         say(f"{lead}{self.selection.step.name}: {self.numbers()} in {age(timedelta(seconds=took))}{speed}")
         groups = ([f"{group.tasks:,}", group.example, group.error] for group in self.groups.sorted())
         terminal.print_table(("tasks", "example", "error"), groups)
@@ -446,8 +422,7 @@ class WatchedBatch:
         for task_id, error in list(self.refused.items())[:_SHOWN_REFUSALS]:
             say(escaped(f"  {task_id}: {for_people(error)}"))
         if released := self.number("released"):
-            are, them = ("it is", "it") if released == 1 else ("they are", "them")
-            say(f"{count(released)} released; {are} pending now: run takes {them}")
+            say(f"{count(released)} released, pending again")
         if not (stopped or self.pause) and (
             skipped := self.selection.skipped(self.began, self.expected, self.done + len(waiting))
         ):
@@ -455,6 +430,6 @@ class WatchedBatch:
 
 
 def _concerns_all(error: Exception) -> bool:
-    """Return whether this error will refuse all tasks, such as expired credentials or a deleted table."""
+    """Return whether this error will refuse all tasks, such as expired credentials."""
     is_ours = isinstance(error, PynamoDBException) and not is_temporary(error)
     return is_ours and not (isinstance(error, PynamoDBConnectionError) and is_invalid(error))

@@ -1,4 +1,4 @@
-"""`size`, `template`, `create-table`, `doctor` and `demo`: plan, create and check a table, and see the library work."""
+"""`size`, `template`, `create-table`, `doctor` and `demo`: plan, create and check a table."""
 
 from __future__ import annotations
 
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 _STYLES = {Severity.WRONG: "bold red", Severity.DANGER: "bold magenta", Severity.ADVICE: "cyan"}
 
 _WIDEST, _NARROWEST, _INDENT = 100, 40, 10
-"""Limits of the width of text, whatever the width of the terminal, and its left margin, in characters."""
 
 _COUNT = 100
 
@@ -50,20 +49,20 @@ _COUNT = 100
 def size(
     *,
     rate: Annotated[float, opt.value("N/UNIT", "New tasks at the peak: 2000, 2000/s, 50000/h.", opt.rate)],
-    steps: Annotated[int, opt.value("N", "Steps of a task.", min=1, max=99)] = 1,
+    steps: Annotated[int, opt.value("N", "Steps per task.", min=1, max=99)] = 1,
     attempts: Annotated[
-        float, opt.value("N", "Attempts per step, on average: 1.1 if one task in ten needs 2.", min=1, max=1000)
+        float, opt.value("N", "Average attempts per step, 1.1 if one task in ten needs 2.", min=1, max=1000)
     ] = 1.0,
-    row_kb: Annotated[int, typer.Option("--row-kb", min=1, max=400, metavar="N", help="Started KB of a row.")] = 1,
+    row_kb: Annotated[int, typer.Option("--row-kb", min=1, max=400, metavar="N", help="KB per row, rounded up.")] = 1,
     no_index_succeeded: Annotated[
         bool, opt.flag("--no-index-succeeded", "Size a use case with index_succeeded=False.")
     ] = False,
     as_json: opt.Json = False,
 ) -> None:
-    """Calculate what a use case needs on an on-demand table: shards, write units, warm throughput, a quota and dollars.
+    """Calculate shards, write units, warm throughput, quota and dollars for a use case on an on-demand table.
 
-    This needs no table, no --app and no network. The formulas follow from AWS's documented limits, but we have not
-    tried them on AWS. The prices are from us-east-1, November 2024.
+    This works offline, without a table or --app. The formulas follow AWS's documented limits, but we have not tried
+    them on AWS. The prices are from us-east-1, November 2024.
     """
     load = Load(rate=rate, steps=steps, attempts=attempts, row_kb=row_kb, index_succeeded=not no_index_succeeded)
     found = size_for(load)
@@ -79,9 +78,9 @@ def _size_in_words(load: Load, found: Size) -> Iterator[tuple[str, str]]:
     tried = f"{number_of(load.steps, 'step')}, {load.attempts:g} attempt{'' if load.attempts == 1 else 's'} per step"
     yield "load", f"{load.rate:,.10g} tasks per second, {tried}, rows up to {load.row_kb} KB"
     at_once = found.shards_at_once
-    yield "shards", f"{found.shards}" + (f"; {at_once} to start at this rate at once" if at_once > found.shards else "")
-    yield "table", f"{found.table_units:,} write units per second; {_warm(found.warm_table_units)}"
-    yield "index", f"{found.index_units:,} write units per second; {_warm(found.warm_index_units)}"
+    yield "shards", f"{found.shards}" + (f", or {at_once} to start at this rate" if at_once > found.shards else "")
+    yield "table", f"{found.table_units:,} write units per second, {_warm(found.warm_table_units)}"
+    yield "index", f"{found.index_units:,} write units per second, {_warm(found.warm_index_units)}"
     yield "quota", _quota(found)
     hour, million = found.dollars_per_hour, found.dollars_per_million_tasks
     yield "writes", f"${hour:,.2f} an hour, ${million:,.2f} a million tasks"
@@ -89,7 +88,7 @@ def _size_in_words(load: Load, found: Size) -> Iterator[tuple[str, str]]:
 
 
 def _warm(units: int | None) -> str:
-    return "a new one has them" if units is None else f"warm it to {units:,} to start at once"
+    return "which a new one has" if units is None else f"warmed to {units:,} to start at this rate"
 
 
 def _quota(found: Size) -> str:
@@ -102,23 +101,22 @@ def _quota(found: Size) -> str:
 def template(
     *,
     as_terraform: Annotated[
-        bool, opt.flag("--terraform", "Print a Terraform module of the table and its policies.")
+        bool, opt.flag("--terraform", "Print a Terraform module with the table and its policies.")
     ] = False,
     of_policies: Annotated[
-        bool, opt.flag("--policies", "Print a CloudFormation template of the policies for the table's users.")
+        bool, opt.flag("--policies", "Print a CloudFormation template with policies for the table's users.")
     ] = False,
     name: opt.App,
 ) -> None:
     """Print a CloudFormation template of the table, with the indexes that its class declares.
 
-    This needs no network. The table has deletion protection and point-in-time recovery. Its parameters are encryption
-    by your own key, a stream, warm throughput and limits. The policies for workers, readers, operators and schedulers
-    are a template of their own.
+    This works offline. The table has deletion protection and point-in-time recovery. Parameters set your own encryption
+    key, a stream, warm throughput and limits. Policies are a separate template.
     """
     with command.exit_on_error():
         model = command.load_class(name)
         if as_terraform and of_policies:
-            why = "the Terraform module has the policies: leave --policies out, and set policies = true"
+            why = "the Terraform module contains the policies: leave --policies out, and set policies = true"
             raise command.CannotRunError(why)
         write((terraform if as_terraform else policies if of_policies else cloudformation)(model))
 
@@ -127,7 +125,7 @@ def create_table(*, name: opt.App) -> None:
     """Create the table as its class declares it, and wait until it is active. An existing table is not changed."""
     with command.table_class(name) as model:
         if model.exists():
-            say(f"{command.location(model)} already exists; pynamodb-tracker doctor compares it with its class")
+            say(f"{command.location(model)} already exists: compare it with its class with pynamodb-tracker doctor")
             return
         model.create_table(wait=True)
         say(f"created {command.location(model)}")
@@ -135,27 +133,25 @@ def create_table(*, name: opt.App) -> None:
 
 def doctor(
     *,
-    rows: Annotated[bool, opt.flag("--rows", "Scan the table, too, for tasks that need help.")] = False,
+    rows: Annotated[bool, opt.flag("--rows", "Also scan the table for tasks that need help.")] = False,
     before_index: Annotated[
-        bool, opt.flag("--before-index", "Scan the table, too, for values that the index of a FindBy cannot have.")
+        bool, opt.flag("--before-index", "Also scan the table for values that the index of a FindBy cannot have.")
     ] = False,
     name: opt.App,
     as_json: opt.Json = False,
 ) -> None:
-    """Report where a table differs from its class, what that means, and what to do.
+    """Report where a table differs from its class, with the consequences and the remedy.
 
-    It uses the endpoint and credentials of your program, reads the table's settings with three requests, and changes
+    It uses your program's endpoint and credentials, reads the table's settings with three requests, and changes
     nothing.
 
-    With --rows, it also scans the whole table, strongly consistent, at one read unit per 4 KB. It finds damaged tasks,
-    stuck groups, and tasks that wait for missing tasks, await signals that no class declares, or ended without a run
-    for the requests that they got while they ran.
+    --rows also scans the whole table, strongly consistent, at one read unit per 4 KB. It finds damaged tasks, stuck
+    groups, and tasks that wait for missing tasks, await undeclared signals, or ended without a requested run.
 
-    With --before-index, it scans the table in the same way for rows that DynamoDB would refuse to update once a FindBy
-    has its index. Run it before you add the index to a table with tasks.
+    --before-index scans the table for rows that DynamoDB would refuse to update once a FindBy has its index.
 
-    Exits with 0 if there is nothing but advice to report, with 1 if something is wrong or dangerous, and with 2 if it
-    cannot read the settings.
+    Exits with 0 if there is only advice, with 1 if something is wrong or dangerous, and with 2 if it cannot read the
+    settings.
     """
     with command.table_class(name) as model:
         with command.refusing(NotExaminedError):
@@ -177,7 +173,6 @@ def doctor(
 
 
 def _print_findings(findings: Sequence[Finding]) -> None:
-    """Print a block of lines for each finding. Words without spaces, such as an ARN, are not broken."""
     on = console()
     width = max(min(on.width, _WIDEST), _NARROWEST) - _INDENT
     for finding in findings:
@@ -190,8 +185,6 @@ def _print_findings(findings: Sequence[Finding]) -> None:
 
 
 class Scene(StrEnum):
-    """The scenes of the demo."""
-
     ORDERS = "orders"
     KILL = "kill"
 
@@ -199,26 +192,24 @@ class Scene(StrEnum):
 def demo(
     *,
     scene: Annotated[
-        Scene, typer.Option(help="Orders that pass three steps, or workers that are killed while they charge a card.")
+        Scene, typer.Option(help="Orders in three steps, or workers that are killed while they charge a card.")
     ] = Scene.ORDERS,
-    orders: Annotated[Path | None, opt.value("FILE", "Run on the real orders of this CSV file.")] = None,
-    count: Annotated[int | None, opt.value("N", f"Generate this many orders, {_COUNT} by default.", opt.number)] = None,
+    orders: Annotated[Path | None, opt.value("FILE", "Run the orders in this CSV file.")] = None,
+    count: Annotated[int | None, opt.value("N", f"Generate this many orders. Default: {_COUNT}.", opt.number)] = None,
     server: Annotated[
-        bool, opt.flag("--server", "Run on a local server, dynoxide, with worker processes instead of threads.")
+        bool, opt.flag("--server", "Run on a local server, dynoxide, with processes instead of threads.")
     ] = False,
-    web: Annotated[bool, opt.flag("--web", "Also serve the page about the orders, until Ctrl-C.")] = False,
+    web: Annotated[bool, opt.flag("--web", "Also serve the page until Ctrl-C.")] = False,
     port: opt.Port = opt.PORT,
 ) -> None:
     """Send orders through payment, shipping and delivery, while runs fail and workers die.
 
-    With --scene kill, worker processes are killed while they charge a card. Two of their orders are tracked by hand,
-    one with this library.
+    With --scene kill, worker processes are killed while they charge a card. Two orders are tracked by hand, one with
+    this library.
 
-    By default, everything is in memory. With --server, the demo starts dynoxide, an open-source DynamoDB in one binary,
-    which has to be on the PATH, and worker processes really die.
-
-    With --web, which needs the extra "web", it prints the address of a page that shows the orders until Ctrl-C. At a
-    terminal, it opens the browser.
+    By default, everything is in memory. --server starts dynoxide, an open-source DynamoDB that has to be on the PATH,
+    and worker processes that really die. --web, which needs the extra "web", shows the orders in a browser until
+    Ctrl-C.
 
     Exits with 0 if every order ends where it should, with 1 if one does not, and with 2 if it cannot run.
     """
@@ -227,7 +218,7 @@ def demo(
     from pynamodb_tracker.testing import LocalServerError  # noqa: PLC0415 - the same
 
     if scene is Scene.KILL and (orders or count or server or web):
-        raise typer.BadParameter("has no other options", param_hint="--scene kill")
+        raise typer.BadParameter("takes no other options", param_hint="--scene kill")
     if orders and count:
         raise typer.BadParameter("only for generated orders: omit it with --orders", param_hint="--count")
     page = None
@@ -251,13 +242,10 @@ def demo(
 
 
 class _Demo:
-    """The demo, which signals can stop."""
-
     def __init__(self, scene: Scene, options: Options, page: PageServer | None) -> None:
         self.stop = StopRequest()
         self.is_as_expected = False
         self.is_over = False
-        """Whether all tasks have ended, and only the page still runs."""
         self._scene, self._options, self._page = scene, options, page
         self._console = console()
 
@@ -284,14 +272,14 @@ class _Demo:
                 say("No browser was found. Open that address in yours.", self._console)
             yield
             self.is_over = True
-            say("The page is still there. Ctrl-C ends it.", self._console)
+            say("The page stays open until Ctrl-C.", self._console)
             self.stop.event.wait()
 
     def report_waiting(self) -> None:
         if self._options.server and not self.is_over:
-            text = "Stopping: the workers finish what they run. Ctrl-C again leaves at once."
-            say(text, self._console)  # not on stderr: the live bars on stdout would overwrite it
+            text = "Stopping: the workers finish their tasks. Ctrl-C again stops at once."
+            say(text, self._console)  # the live bars on stdout would overwrite stderr
 
     def report_left(self) -> None:
         self._console.show_cursor()
-        warn("Left at once.")
+        warn("Stopped at once.")

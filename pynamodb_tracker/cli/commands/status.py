@@ -9,51 +9,50 @@ from rich.text import Text
 
 from pynamodb_tracker import strict_json
 from pynamodb_tracker.cli import options as opt
-from pynamodb_tracker.cli.command import location, steps_of, use_cases
-from pynamodb_tracker.cli.tasks import held_back, waiting
+from pynamodb_tracker.cli.command import location, use_cases
+from pynamodb_tracker.cli.tasks import held_back
 from pynamodb_tracker.cli.terminal import COLOURS, console, say, write
 from pynamodb_tracker.presentation.children import MOST_CHECKED, Blocked, find_blocked
 from pynamodb_tracker.presentation.overview import Number, behind, control_of, limits_in_use, waiting_of
-from pynamodb_tracker.presentation.task_facts import BRANCH, GAVE_UP, is_branch, name_of
+from pynamodb_tracker.presentation.task_facts import BRANCH, GAVE_UP, is_branch, name_of, steps_of
 from pynamodb_tracker.presentation.text import age, count, escaped, stamp
 from pynamodb_tracker.status import Status, end_of
 from pynamodb_tracker.step.signal import signals_in
 from pynamodb_tracker.step.state import State, counted
 from pynamodb_tracker.task.task import Task
 
-_WIDEST, _WIDEST_IN_PIPE = 60, 40
-"""The length of the longest bar, in characters, at a terminal with enough room and elsewhere."""
+_WIDEST, _WIDEST_IN_PIPE = 60, 40  # the longest bar at a terminal with enough room, and elsewhere
 
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 def status(*, name: opt.App, use_case_name: opt.UseCase = None, as_json: opt.Json = False) -> None:
-    """Count the tasks in each state, for one use case or for all use cases of a table.
+    """Count the tasks in each state, for one use case or all use cases of a table.
 
-    For pending tasks, it shows how many wait for signals or other tasks, as in 12 (9 wait). It also shows how long the
-    first tasks have been due, how many locks have expired, and which of the first 20 waiting tasks are blocked by an
-    ignored one.
+    12 (9 wait) means that 9 of 12 pending tasks wait for signals or other tasks. Below are how long the first tasks
+    have been due, how many locks have expired, and which waiting tasks an ignored one blocks, among the first 20.
 
-    Each count reads the whole index of the use case, at about one read unit per 20 to 40 tasks.
+    Each count reads the use case's whole index, at about one read unit per 20 to 40 tasks.
     """
     with use_cases(name, use_case_name) as models:
         if as_json:
-            write(strict_json.dumps(_document(models), indent=2, default=stamp) + "\n")
+            write(strict_json.dumps(_build_document(models), indent=2, default=stamp) + "\n")
             return
         on = console()
         for number, model in enumerate(models):
-            for line in ([Text()] if number else []) + list(_lines(model, on)):
+            for line in ([Text()] if number else []) + list(_build_lines(model, on)):
                 say(line, on)
 
 
-def _document(models: Sequence[type[Task]]) -> dict[str, Any]:
+def _build_document(models: Sequence[type[Task]]) -> dict[str, Any]:
     use_cases = []
     for model in models:
         counts = counted(model)
-        waits = _waits(model, counts)
+        waits = _count_waits(model, counts)
         states = [
             {"step": state.step, "state": state.status or end_of(state.code), "code": state.code, "tasks": found.tasks}
-            | _as_json(waits[state])
+            | ({"waiting": waits[state].tasks} if waits[state].tasks else {})
+            | ({"more_waiting": True} if waits[state].more else {})
             for state, found in counts.items()
             if found.tasks or state != model.cancelled
         ]
@@ -62,19 +61,15 @@ def _document(models: Sequence[type[Task]]) -> dict[str, Any]:
         paused: dict[str, Any] = {"paused": [asdict(pause) for pause in control.in_force]}
         if required := control.undeclared(model):
             paused["required"] = required
-        blocked = {"blocked": found} if (found := [each.as_json() for each in _blocked(model, waits)]) else {}
+        blocked = {"blocked": found} if (found := [each.as_json() for each in _find_blocked(model, waits)]) else {}
         limits = {"limits": used} if (used := [asdict(use) for use in limits_in_use(model)]) else {}
-        facts = {**paused, **limits, **_lateness(model), **blocked}
+        facts = {**paused, **limits, **_find_lateness(model), **blocked}
         use_cases.append({"use_case": name, "tasks": total, **facts, "states": states})
     return {"table": models[0].Meta.table_name, "use_cases": use_cases}
 
 
-def _as_json(waiting: Number) -> dict[str, Any]:
-    return ({"waiting": waiting.tasks} if waiting.tasks else {}) | ({"more_waiting": True} if waiting.more else {})
-
-
-def _waits(model: type[Task], counts: Mapping[State[Any], Any]) -> dict[State[Any], Number]:
-    """Return how many tasks wait in each state, with requests for those that may wait until a time."""
+def _count_waits(model: type[Task], counts: Mapping[State[Any], Any]) -> dict[State[Any], Number]:
+    """Count the waiting tasks per state, with requests for tasks that may wait until a time."""
     waits = {state: Number(found.waiting) for state, found in counts.items()}
     for state, found in counts.items():
         if state.status is Status.PENDING and signals_in(model) and found.tasks > found.waiting:
@@ -83,26 +78,24 @@ def _waits(model: type[Task], counts: Mapping[State[Any], Any]) -> dict[State[An
     return waits
 
 
-def _blocked(model: type[Task], waits: Mapping[State[Any], Number]) -> list[Blocked]:
-    """Return the blocked tasks, without a request for steps where nothing waits."""
+def _find_blocked(model: type[Task], waits: Mapping[State[Any], Number]) -> list[Blocked]:
+    """Return the blocked tasks, without a request for steps without waiting ones."""
     return find_blocked([step for step in steps_of(model) if step.pending in waits and waits[step.pending].tasks])[0]
 
 
-def _lateness(model: type[Task]) -> dict[str, Any]:
-    """Return how many seconds ago the first tasks became due, and the first locks expired."""
+def _find_lateness(model: type[Task]) -> dict[str, Any]:
     views = behind(steps_of(model))
     due = {f"{view.step.name}.{status}": since.total_seconds() for view in views for status, since in view.late.items()}
     expired = {view.step.name: view.abandoned.total_seconds() for view in views if view.abandoned is not None}
     return ({"due_for": due} if due else {}) | ({"lock_expired_for": expired} if expired else {})
 
 
-def _lines(model: type[Task], on: Console) -> Iterator[Text]:
-    """Yield a title with the sum, and a line for each state."""
+def _build_lines(model: type[Task], on: Console) -> Iterator[Text]:
     counts = counted(model)
     if not counts[model.cancelled].tasks:
         del counts[model.cancelled]
     total = sum(found.tasks for found in counts.values())
-    note = "" if model.tracker.use_case.index_succeeded else "; those that have succeeded are not in the index"
+    note = "" if model.tracker.use_case.index_succeeded else ", without succeeded ones"
     late = behind(steps_of(model))
     yield Text.assemble((model.__name__, "bold"), f": {count(total)} in {location(model)}{note}")
     control = control_of(model)
@@ -111,15 +104,15 @@ def _lines(model: type[Task], on: Console) -> Iterator[Text]:
     names = [(state.step + branch.get(state.step, ""), _word(state)) for state, found in counts.items()]
     steps, states = (max(len(each) for each in column) for column in zip(*names, strict=True))
     digits = len(f"{total:,}")
-    numbers = _waits(model, counts)
-    waits = {state: waiting(number) for state, number in numbers.items()}
+    numbers = _count_waits(model, counts)
+    waits = {state: f" ({number} wait)" if number.tasks else "" for state, number in numbers.items()}
     longest = max(map(len, waits.values()))
     room = (on.width if on.is_terminal else 2 * _WIDEST_IN_PIPE) - steps - states - digits - longest - 6
     widest = max(min(room, _WIDEST if on.is_terminal else _WIDEST_IN_PIPE), 0)
     most, before = max((found.tasks for found in counts.values()), default=0), None
     for (step, name), (state, found) in zip(names, counts.items(), strict=True):
         number, style = found.tasks, COLOURS[state.status]
-        bar = _bar(number, most, widest, blocks=on.encoding.startswith("utf"))
+        bar = _draw_bar(number, most, widest, blocks=on.encoding.startswith("utf"))
         line = Text(f"{'' if step == before else step:{steps}}  ")
         line.append(f"{name:{states}}", style if number else "dim").append("  ")
         line.append(f"{number:>{digits},}", "" if number else "dim")
@@ -133,11 +126,11 @@ def _lines(model: type[Task], on: Console) -> Iterator[Text]:
     for view in late:
         if view.expired:
             yield Text(f"{view.step.name}: {view.expired}: stuck lists them", "red")
-    blocked, waits_in_all = _blocked(model, numbers), sum(numbers.values(), Number(0))
+    blocked, waits_in_all = _find_blocked(model, numbers), sum(numbers.values(), Number(0))
     for each in blocked:
         yield Text(escaped(str(each)), "red")
     if blocked and waits_in_all.tasks > MOST_CHECKED:
-        yield Text(f"of {waits_in_all} tasks that wait, {MOST_CHECKED} were checked")
+        yield Text(f"{MOST_CHECKED} of {waits_in_all} waiting tasks were checked")
 
 
 def _word(state: State[Any]) -> str:
@@ -146,8 +139,8 @@ def _word(state: State[Any]) -> str:
     return GAVE_UP if state.status is Status.IGNORED else str(state.status)
 
 
-def _bar(number: int, most: int, widest: int, *, blocks: bool) -> str:
-    """Return a bar in proportion to the number. It has at least one character unless the number is zero."""
+def _draw_bar(number: int, most: int, widest: int, *, blocks: bool) -> str:
+    """Return a proportional bar, with at least one character unless the number is zero."""
     if not number or not widest:
         return ""
     if not blocks:

@@ -35,7 +35,7 @@ from pynamodb_tracker.work.threads import in_threads
 
 
 def load(
-    file: Annotated[str, opt.argument("FILE", "CSV with a header, or JSON lines; - reads stdin.")],
+    file: Annotated[str, opt.argument("FILE", "CSV with a header, or JSON lines. Use - to read stdin.")],
     *,
     name: opt.App,
     use_case_name: opt.UseCase = None,
@@ -43,7 +43,7 @@ def load(
         str | None,
         opt.value(
             "STEP.STATUS",
-            "The state for lines without one; by default, pending at the first step.",
+            "The state for lines without one. Default: pending at the first step.",
             autocompletion=opt.complete_states,
         ),
     ] = None,
@@ -51,27 +51,21 @@ def load(
         Format | None, typer.Option("--format", metavar="csv|jsonl", help="The format, if it cannot be guessed.")
     ] = None,
     keep_going: Annotated[bool, opt.flag("--keep-going", "Report each bad line, and load the others.")] = False,
-    skip_existing: Annotated[
-        bool, opt.flag("--skip-existing", "Leave existing tasks as they are, without an error.")
-    ] = False,
-    dry_run: Annotated[
-        bool, opt.flag("--dry-run", "Only validate the lines; existing tasks are not detected.")
-    ] = False,
+    skip_existing: Annotated[bool, opt.flag("--skip-existing", "Skip existing tasks without an error.")] = False,
+    dry_run: Annotated[bool, opt.flag("--dry-run", "Check the lines, but not for existing tasks.")] = False,
     threads: opt.Threads = 8,
 ) -> None:
     """Create a task for each line of a file.
 
-    A line needs a task_id. It may have a state as in ship.pending, a due_time, data, attributes of the class, a group,
-    a trace, and repeat, a rule as in "cron 0 2 * * * in Europe/Berlin" or "every 1h". Empty CSV fields have no value.
+    A line needs a task_id. It may have a state such as ship.pending, a due_time, data, attributes of the class, a
+    group, a trace, and a repeat rule such as "cron 0 2 * * * in Europe/Berlin" or "every 1h". Empty CSV fields are
+    ignored.
 
-    A task that waits for a signal has its name in wait_for, and the limit of the wait in until. An export has the names
-    in awaited_signals, and the limit in due_time. signals has the ones that were sent already.
+    wait_for names a signal that the task waits for, and until limits the wait. In an export, these are awaited_signals
+    and due_time, and signals contains signals that were sent already.
 
-    A task keeps the state of its round: checkpoints, skipped_steps, missed_signals, postpone_count, first_failure and
-    cancelled.
-    Parts that are done are not repeated, and a cancelled task starts only when it is reopened.
-
-    A task that was exported in progress is created as pending. Tasks of a group are created in the order of the lines.
+    A task keeps its round: checkpoints, skipped_steps, missed_signals, postpone_count, first_failure and cancelled. A
+    task that was exported in progress is created as pending. Groups keep the order of their lines.
 
     Exits with 1 if a line was bad. If a load was interrupted, run it again with --skip-existing.
     """
@@ -86,18 +80,18 @@ def load(
                 run_stoppable(load)
                 shown.end()
         except _BadLineError:
-            warn("stopped at the first bad line; --keep-going loads the others")
+            warn("stopped at the first bad line: add --keep-going to load the others")
         except StoppedError as stopped:
             ended = stopped.exit_code
         finally:
             with last_output():
-                say(("stopped; " if ended else "") + load.numbers())
+                say(("stopped: " if ended else "") + load.numbers())
         if ended or load.bad:
             raise typer.Exit(ended or command.FOUND)
 
 
 class _BadLineError(Exception):
-    """A bad line was reported, and stops the load."""
+    """A bad line stops the load."""
 
 
 @dataclass(slots=True)
@@ -118,9 +112,9 @@ class _Load:
     def run(self) -> None:
         if self.dry_run:
             with _no_requests(self.reader.model):
-                in_threads(self._load, self._lines(), self.threads)
+                in_threads(self._load, self._read_lines(), self.threads)
         else:
-            in_threads_together(self._load, self._lines(), self.threads, lambda line: line.values.get("group"))
+            in_threads_together(self._load, self._read_lines(), self.threads, lambda line: line.values.get("group"))
 
     def numbers(self) -> str:
         existing = f", {self.existing:,} already existed" if self.existing else ""
@@ -128,13 +122,13 @@ class _Load:
         return f"{count(self.created)} {'to create' if self.dry_run else 'created'}{existing}{bad}"
 
     def report_waiting(self) -> None:
-        warn("stopping: waiting for requests in progress; Ctrl-C again does not wait")
+        warn("stopping: waiting for requests in progress (Ctrl-C again does not wait)")
 
     def report_left(self) -> None:
-        warn(f"stopped at once; {self.numbers()}")
+        warn(f"stopped at once: {self.numbers()}")
         self.progress.leave()
 
-    def _lines(self) -> Iterator[Line]:
+    def _read_lines(self) -> Iterator[Line]:
         for line in self.source.lines():
             if self.stop:
                 raise KeyboardInterrupt
@@ -182,7 +176,7 @@ def export(
     state: Annotated[
         str | None,
         opt.argument(
-            "STEP.STATUS", "Only this state, as in ship.failed; - reads ids of tasks from stdin.", opt.complete_states
+            "STEP.STATUS", "Only this state, as in ship.failed. Use - to read task ids from stdin.", opt.complete_states
         ),
     ] = None,
     *,
@@ -193,11 +187,11 @@ def export(
 ) -> None:
     """Write tasks to stdout as JSON lines with their id, state and attributes, for load or for other programs.
 
-    Attempts, errors, times and the order of a group are not exported. A loaded task has all its attempts again, and
-    does not repeat parts that are done. A task that repeats is due at the next occurrence of its rule.
+    Attempts, errors, times and group orders are not exported. A loaded task has all its attempts again, but does not
+    repeat finished parts. A repeating task is due at its rule's next occurrence.
 
-    load refuses lines with blockers, the number of tasks that a task waits for, or queued, a request that came while it
-    ran. They are for other programs. Without a state, the whole table is read.
+    load refuses lines with blockers (how many tasks it waits for) or queued (a request to run again). Without a state,
+    export reads the whole table.
     """
     number, damaged = 0, Damaged(own_too=True)
     with command.use_case(name, use_case_name) as model:
@@ -207,12 +201,12 @@ def export(
         if state is None:
             found: Iterator[Task] = filterfalse(has_expired, all_tasks(model))
         elif state == "-":
-            found = _with_ids(model, command.ids_in(["-"]), damaged)
+            found = _load_tasks(model, command.ids_in(["-"]), damaged)
         else:
             found = command.state_named(model, state).query(since=since, until=until)
         try:
             for task in found:
-                if (line := _line(model, task, damaged)) is not None:
+                if (line := _build_line(model, task, damaged)) is not None:
                     write(exact_json.dumps(line) + "\n")
                     number += 1
         except KeyboardInterrupt:
@@ -222,8 +216,7 @@ def export(
     damaged.exit()
 
 
-def _with_ids(model: type[Task], ids: Iterator[str], damaged: Damaged) -> Iterator[Task]:
-    """Yield the tasks with these ids, each once, and report missing ones."""
+def _load_tasks(model: type[Task], ids: Iterator[str], damaged: Damaged) -> Iterator[Task]:
     for task_id in dict.fromkeys(ids):
         with refusing(ValueError):
             found = hydration.rows(model, [check_task_id(task_id)])
@@ -232,8 +225,8 @@ def _with_ids(model: type[Task], ids: Iterator[str], damaged: Damaged) -> Iterat
         yield from found.values()
 
 
-def _line(model: type[Task], task: Task, damaged: Damaged) -> dict[str, Any] | None:
-    """Return the line for `load`, or None for a task that was just deleted, or that is damaged and reported."""
+def _build_line(model: type[Task], task: Task, damaged: Damaged) -> dict[str, Any] | None:
+    """Return the line for `load`, or None for a task that is damaged or gone."""
     unread = damages_of(task)
     try:
         attributes = {} if unread else facts.attributes_of(task, unread)

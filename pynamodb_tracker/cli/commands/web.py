@@ -16,37 +16,33 @@ def web(
     name: opt.App,
     use_case_name: opt.UseCase = None,
     port: opt.Port = opt.PORT,
-    actions: Annotated[
-        bool, opt.flag("--actions", "Let people change tasks and pause steps; otherwise read-only.")
-    ] = False,
+    actions: Annotated[bool, opt.flag("--actions", "Let people change tasks and pause steps.")] = False,
     hide: Annotated[
-        list[str] | None, opt.value("NAME", "An attribute, or a part of data, whose values are not shown; repeatable.")
+        list[str] | None, opt.value("NAME", "Hide the values of this attribute or key of data. Repeatable.")
     ] = None,
-    host: Annotated[str, opt.value("ADDRESS", "The address to listen on; others than this need --host-name.")] = LOCAL[
-        0
-    ],
+    host: Annotated[str, opt.value("ADDRESS", "The address to listen on. Others need --host-name.")] = LOCAL[0],
     host_name: Annotated[
-        list[str] | None, opt.value("NAME", "A name under which browsers reach the page; repeatable.")
+        list[str] | None, opt.value("NAME", "A name under which browsers reach the page. Repeatable.")
     ] = None,
 ) -> None:
-    """Serve a web page about the tasks: what is left to do, what fails and why, and what it costs to look.
+    """Serve a web page about the tasks.
 
-    It prints an address with a new token. Anyone who has the address can see the page, but can change nothing without
-    --actions. Changes are logged on stderr, one line of JSON per task.
+    Anyone with the printed address can see the page, but only --actions lets people change anything. Changes are logged
+    on stderr, one line of JSON per task.
 
-    By default, only this machine can reach the page. To give other people access, mount it in an app with encryption
-    and a login, as the documentation shows.
+    Only this machine can reach the page. To give other people access, mount it in an app with encryption and a login,
+    as the documentation shows.
 
     Exits with 0 after Ctrl-C or SIGTERM, with 2 if it cannot run.
     """
-    import pynamodb_tracker.web  # noqa: PLC0415, F401 - an extra: the first thing to report if it is missing
+    import pynamodb_tracker.web  # noqa: PLC0415, F401 - an extra: reported first if it is missing
 
     if not (host_name or _is_loopback(host)):
         raise typer.BadParameter("name the page for browsers, too: --host-name ops.internal", param_hint="--host")
     with command.use_cases(name, use_case_name) as models:
         server = PageServer(host, port, host_name or ())
         can = "people can change tasks, send signals and pause steps" if actions else "read-only"
-        say(f"{server.address}\n{can}; Ctrl-C ends it")
+        say(f"{server.address}\n{can} (Ctrl-C quits)")
         flush()
         server.serve(models, actions=actions, hide=hide or ())
 

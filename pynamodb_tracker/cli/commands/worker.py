@@ -1,4 +1,4 @@
-"""`worker`: runs steps' functions on tasks as they become due, until it is stopped."""
+"""`worker`: runs functions on due tasks until it is stopped."""
 
 import logging
 import os
@@ -23,6 +23,7 @@ from pynamodb_tracker.cli.interrupts import SafeStream, last_output, stdout_to_s
 from pynamodb_tracker.cli.terminal import say, say_json, warn
 from pynamodb_tracker.dynamodb.error_codes import is_temporary
 from pynamodb_tracker.presentation.errors import one_line
+from pynamodb_tracker.presentation.task_facts import steps_of
 from pynamodb_tracker.presentation.text import age, escaped
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.functions import for_threads
@@ -38,9 +39,9 @@ Tallies = Mapping[BoundStep[Any], Tally]
 
 @dataclass(frozen=True, slots=True)
 class _FunctionByName:
-    """A function that worker processes import by its name. Without a name, it is the function bound to the step.
+    """A function that worker processes import by name or, without a name, as the one bound to the step.
 
-    They also import the other functions, `among` which this one is, and log as this process does.
+    A process also imports the other functions, `among` which this one is, and logs like this process.
     """
 
     function: Callable[[Any], object]
@@ -62,8 +63,8 @@ def worker(
         list[str] | None,
         opt.argument(
             "STEP[=MODULE:FUNCTION]",
-            "A step, and its function if none is bound to it. Write USE_CASE.STEP if several use cases have a "
-            "step of that name. By default, all steps with bound functions.",
+            "A step, with a function if none is bound to it. Write USE_CASE.STEP if several use cases have the step. "
+            "Default: all steps with bound functions.",
             opt.complete_steps,
         ),
     ] = None,
@@ -72,40 +73,32 @@ def worker(
     use_case_name: opt.UseCase = None,
     threads: opt.Threads = 4,
     processes: Annotated[
-        int, opt.value("N", "How many processes to start, each with --threads threads.", min=1, max=256)
+        int, opt.value("N", "How many processes to start, each with this many --threads.", min=1, max=256)
     ] = 1,
     heartbeat: opt.Heartbeat = False,
     rate: opt.Rate = None,
     grace: Annotated[
         timedelta | None,
-        opt.value("TIME", "How long running tasks may take to finish at a stop; 30s by default.", opt.length),
+        opt.value("TIME", "How long running tasks may take to finish after a stop. Default: 30s.", opt.length),
     ] = None,
     max_poll_interval: Annotated[
-        timedelta | None, opt.value("TIME", "Longest wait between polls when idle; 2s by default.", opt.duration)
+        timedelta | None, opt.value("TIME", "Longest time between polls when idle. Default: 2s.", opt.duration)
     ] = None,
     until_idle: Annotated[bool, opt.flag("--until-idle", "Exit once no task is due.")] = False,
     on_start: Annotated[
         str | None,
-        opt.value(
-            "MODULE:FUNCTION",
-            "Call this function without arguments in each process before its first task, for example to register "
-            "hooks or create rules.",
-        ),
+        opt.value("MODULE:FUNCTION", "Call this in each process before its first task, for example to register hooks."),
     ] = None,
     health_file: Annotated[
         Path | None,
-        opt.value(
-            "FILE",
-            "Touch this file every five seconds while the worker looks for tasks, so that a container's probe can "
-            "check its age.",
-        ),
+        opt.value("FILE", "Touch this file every five seconds, so that a container's probe can check its age."),
     ] = None,
     as_json: opt.Json = False,
 ) -> None:
-    """Run functions for the tasks of steps as they become due, and for abandoned tasks, until stopped.
+    """Run functions for due and abandoned tasks of steps until stopped.
 
-    SIGTERM or Ctrl-C stops it: it starts no more tasks, waits up to the grace time for running ones, and then releases
-    them. A second Ctrl-C does not wait. On kill -USR1, it prints what it is doing.
+    After SIGTERM or Ctrl-C, it starts no more tasks, waits up to the grace time for running ones, and then releases
+    them. A second Ctrl-C stops it at once. On kill -USR1, it prints its current work.
 
     Exits with 0 when it was stopped or is idle, even if tasks failed, with 2 if it cannot run, and with 130 after a
     second Ctrl-C.
@@ -116,11 +109,11 @@ def worker(
     with command.use_cases(name, use_case_name) as models:
         if on_start is not None:
             load_function(on_start, with_context=False)
-        functions = _functions(models, name, assigned or [], on_start)
+        functions = _find_functions(models, name, assigned or [], on_start)
         with command.refusing(ValueError):
             bound = [model for model in models if any(step.model is model for step in functions)]
             built = Worker(functions if assigned else bound, **options)
-        try:  # a permanent error, such as a missing table, is reported before the worker says that it runs
+        try:  # report a permanent error, such as a missing table, before saying that the worker runs
             next(iter(functions))._definition.check_index()
         except PynamoDBException as error:
             if not is_temporary(error):
@@ -135,10 +128,9 @@ def worker(
             _print(tallies, time.monotonic() - began, as_json=as_json)
 
 
-def _functions(
+def _find_functions(
     models: Sequence[type[Task]], app: str, assigned: Sequence[str], on_start: str | None
 ) -> dict[BoundStep[Any], _FunctionByName]:
-    """Return the function of each step, from the arguments or as bound to the steps."""
     names: dict[BoundStep[Any], str | None] = {}
     for text in assigned:
         step_name, equals, function = text.partition("=")
@@ -149,12 +141,10 @@ def _functions(
         if step in names and names[step] == (function or None):
             raise CannotRunError(f"{_name_of(step)} is named twice")
         if step in names:
-            raise CannotRunError(
-                f"{_name_of(step)} has two functions, {names[step]} and {function}: a step has one function"
-            )
+            raise CannotRunError(f"{_name_of(step)} has two functions, {names[step]} and {function}: name one")
         names[step] = function or None
     if not assigned:
-        steps = [step for model in models for step in command.steps_of(model)]
+        steps = [step for model in models for step in steps_of(model)]
         names = {step: None for step in steps if step.function is not None}
         if not names:
             raise CannotRunError(
@@ -171,7 +161,6 @@ def _functions(
 
 
 def _begin(on_start: str) -> None:
-    """Call the function of --on-start. Raise CannotRunError if it raises."""
     try:
         load_function(on_start, with_context=False)()
     except (Exception, SystemExit) as error:
@@ -184,7 +173,7 @@ _begin_once = cache(_begin)
 def _run(
     built: Worker, processes: int, begin: Callable[[], None] | None, *, until_idle: bool, health_file: Path | None
 ) -> Tallies:
-    """Run the worker until it ends. A closed terminal stops it, too, unless SIGHUP is ignored, as with nohup."""
+    """Run the worker. A closed terminal stops it, too, unless SIGHUP is ignored, as with nohup."""
     try:
         with stdout_to_stderr(built.stop), _logging_to_stderr(), handle_signals({"SIGHUP": lambda *_: built.stop()}):
             if begin is not None:
@@ -229,14 +218,12 @@ def _name_of(step: BoundStep[Any]) -> str:
 
 
 class _Lines(logging.Formatter):
-    """Escapes control characters."""
-
     def format(self, record: logging.LogRecord) -> str:
         return "\n".join(map(escaped, super().format(record).split("\n")))
 
 
 def _log_to_stderr() -> logging.Handler | None:
-    """Log to stderr, and return the handler. Do nothing if the program has configured logging itself."""
+    """Log to stderr, and return the handler, unless the program has configured logging."""
     if log.hasHandlers():
         return None
     handler = logging.StreamHandler()
@@ -260,12 +247,10 @@ def _logging_to_stderr() -> Iterator[None]:
 def _load_in_process(
     step: BoundStep[Any], name: str | None, app: str, among: Sequence[str | None], on_start: str | None
 ) -> Callable[..., Any]:
-    """Load a function in a worker process, after all modules are imported, because they may configure logging."""
+    """Load a function in a worker process, after all modules, which may configure logging."""
     if isinstance(sys.stdout, TextIOWrapper):
-        sys.stdout.reconfigure(
-            line_buffering=True
-        )  # otherwise a pipe gets the output of functions much later, or never
-    for stream_name in ("stdout", "stderr"):  # a write error fails no task: the parent process notices it and stops
+        sys.stdout.reconfigure(line_buffering=True)  # otherwise, output of functions reaches a pipe late or never
+    for stream_name in ("stdout", "stderr"):  # a write error must not fail tasks: the parent process notices it
         if (stream := getattr(sys, stream_name)) is not None:
             setattr(sys, stream_name, SafeStream(stream, bool))
     command.load_class(app)

@@ -1,4 +1,4 @@
-"""Templates that deploy a table: for CloudFormation and Terraform, as text."""
+"""CloudFormation and Terraform templates that deploy a table, as text."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -18,7 +18,7 @@ __all__ = ["cloudformation", "policies", "terraform"]
 _STATUS_INDEX: str = StatusIndex.Meta.index_name
 
 _KNOWN = {"task_id", "use_case_id", "status_key", "due_time"}
-"""Keys of the table and of the status index. Each template has their types in its text."""
+"""Keys of the table and of the status index. Each template contains their types."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,15 +27,12 @@ class _Index:
 
     name: str
     is_local: bool
-    keys: tuple[tuple[str, str], ...]
-    """Attribute names with their types, the hash key first."""
+    keys: tuple[tuple[str, str], ...]  # attribute names with their types, the hash key first
     projection: str
     included: tuple[str, ...]
-    """Attributes besides the keys, if the projection is INCLUDE."""
 
 
-def _own_indexes(model: type[Task]) -> list[_Index]:
-    """Return the indexes besides the status index, by name."""
+def _find_indexes(model: type[Task]) -> list[_Index]:
     schema: Any = model.tracker.table.owner._get_schema()  # noqa: SLF001 - the same that PynamoDB sends
     found = []
     for kind in ("global", "local"):
@@ -61,12 +58,9 @@ _DESCRIBES = ("DescribeContinuousBackups", "DescribeTable", "DescribeTimeToLive"
 
 @dataclass(frozen=True, slots=True)
 class _Role:
-    """A kind of user."""
-
-    description: str
-    """Never change it, or IAM replaces the policy."""
+    description: str  # never change it, or IAM replaces the policy
     statements: dict[str, tuple[str, ...]]
-    """Actions by the id of their statement. `States` applies to the indexes, all others to the table."""
+    """Actions by statement id. `States` applies to the indexes, all others to the table."""
 
 
 _ROLES = {
@@ -74,7 +68,7 @@ _ROLES = {
         "Runs steps of tasks, and creates tasks.",
         {
             "Rows": ("BatchGetItem", "ConditionCheckItem", "GetItem", "PutItem", "Query", "UpdateItem"),
-            "Groups": ("DeleteItem",),  # nothing but the places of tasks in groups, and these only in transactions
+            "Groups": ("DeleteItem",),  # only places of tasks in groups, and only in transactions
             "Batches": ("PartiQLInsert", "PartiQLUpdate"),
             "States": ("Query",),
         },
@@ -96,25 +90,6 @@ _ROLES = {
     "scheduler": _Role("Keeps the jobs of one job store of APScheduler.", {"Jobs": _CHANGES}),
 }
 
-_HEAD = """\
-AWSTemplateFormatVersion: "2010-09-09"
-Description: Managed policies for the users of a pynamodb_tracker table.
-
-Parameters:
-  TableArn:
-    Type: String
-    AllowedPattern: "arn:[a-z-]+:dynamodb:[a-z0-9-]+:[0-9]{12}:table/[a-zA-Z0-9_.-]+"
-    Description: The ARN of the table, an output of its stack.
-  JobStore:
-    Type: String
-    Default: default
-    MinLength: 1
-    Description: The name of the job store of the schedulers, as in DynamoDBJobStore(AppTask, store="default").
-
-# Never change the Description of a policy: IAM would replace it, and the stacks that import its ARN prevent that.
-Resources:
-"""
-
 _LIMITS = {
     "Groups": """\
               ForAnyValue:StringEquals:
@@ -129,22 +104,21 @@ _LIMITS = {
                 dynamodb:LeadingKeys: "false"
 """,
 }
-"""Conditions for statements that could otherwise write or delete any item of the table."""
+"""Conditions for statements that could otherwise change any item of the table."""
 
 
 def policies(model: type[Task]) -> str:
-    """Return a stack of managed policies for the users of a table and its indexes."""
-    indexes = [f'!Sub "${{TableArn}}/index/{name}"' for name in _index_names(_own_indexes(model))]
-    resources = "\n".join(_policy_of_cloudformation(name.title(), role, indexes) for name, role in _ROLES.items())
+    indexes = [f'!Sub "${{TableArn}}/index/{name}"' for name in _index_names(_find_indexes(model))]
     outputs = "".join(
         f"  {name}PolicyArn:\n    Value: !Ref {name}\n"
         f'    Export:\n      Name: !Sub "${{AWS::StackName}}-{name}PolicyArn"\n'
         for name in map(str.title, _ROLES)
     )
-    return f"{_HEAD}{resources}\nOutputs:\n{outputs}"
+    resources = "\n".join(_policy_as_yaml(name.title(), role, indexes) for name, role in _ROLES.items())
+    return _fill("policies.yaml", {"policies": resources, "outputs": outputs})
 
 
-def _policy_of_cloudformation(name: str, role: _Role, indexes: list[str]) -> str:
+def _policy_as_yaml(name: str, role: _Role, indexes: list[str]) -> str:
     statements = "".join(
         _statement(sid, actions, indexes if sid == "States" else ["!Ref TableArn"])
         for sid, actions in role.statements.items()
@@ -175,26 +149,24 @@ def _statement(sid: str, actions: tuple[str, ...], resources: list[str]) -> str:
 
 
 def cloudformation(model: type[Task]) -> str:
-    """Return a stack of the table. Raise TrackerError if its class asks for provisioned capacity."""
-    indexes = _own_indexes(model)
+    indexes = _find_indexes(model)
     parts = {
-        "table_name": _quoted(model.Meta.table_name),
+        "table_name": _quote(model.Meta.table_name),
         "stream": _stream_of(model) or "NONE",
         "attributes": "".join(
-            f"        - AttributeName: {_quoted(name)}\n          AttributeType: {kind}\n"
+            f"        - AttributeName: {_quote(name)}\n          AttributeType: {kind}\n"
             for name, kind in _more_attributes(indexes)
         ),
-        "global_indexes": "".join(_of_cloudformation(each) for each in indexes if not each.is_local),
-        "local_indexes": "".join(_of_cloudformation(each) for each in indexes if each.is_local),
+        "global_indexes": "".join(_index_as_yaml(each) for each in indexes if not each.is_local),
+        "local_indexes": "".join(_index_as_yaml(each) for each in indexes if each.is_local),
     }
     if parts["local_indexes"]:
         parts["local_indexes"] = f"      LocalSecondaryIndexes:\n{parts['local_indexes']}"
-    return _filled("table.yaml", parts)
+    return _fill("table.yaml", parts)
 
 
 def terraform(model: type[Task]) -> str:
-    """Return a module of the table and its policies. Raise TrackerError if the class asks for provisioned capacity."""
-    indexes, stream = _own_indexes(model), _stream_of(model)
+    indexes, stream = _find_indexes(model), _stream_of(model)
     parts = {
         "table_name": _hcl(model.Meta.table_name),
         "stream": _hcl(stream) if stream else "null",
@@ -202,20 +174,20 @@ def terraform(model: type[Task]) -> str:
             f"\n  attribute {{\n    name = {_hcl(name)}\n    type = {_hcl(kind)}\n  }}\n"
             for name, kind in _more_attributes(indexes)
         ),
-        "indexes": "".join(map(_of_terraform, indexes)),
-        "policies": "\n".join(_policy_of_terraform(name, role) for name, role in _ROLES.items()),
+        "indexes": "".join(map(_index_as_hcl, indexes)),
+        "policies": "\n".join(_policy_as_hcl(name, role) for name, role in _ROLES.items()),
         "index_names": ", ".join(map(_hcl, _index_names(indexes))),
     }
-    return _filled("module.tf", parts)
+    return _fill("module.tf", parts)
 
 
 def _stream_of(model: type[Task]) -> str | None:
-    """Return the declared stream view type. Refuse provisioned capacity, which no template supports."""
+    """Return the stream view type. Refuse provisioned capacity, which no template supports."""
     meta = model.tracker.table.owner.Meta
     if getattr(meta, "billing_mode", None) != "PAY_PER_REQUEST":
         raise TrackerError(
-            f"{model.tracker.table.owner.__name__}.Meta asks for provisioned capacity, and the template is for "
-            "on-demand mode: remove the capacity from Meta, or write a template of your own"
+            f"{model.tracker.table.owner.__name__}.Meta asks for provisioned capacity, but the template is for "
+            "on-demand mode: remove the capacity from Meta, or write your own template"
         )
     view: str | None = getattr(meta, "stream_view_type", None)
     return view
@@ -226,21 +198,21 @@ def _more_attributes(indexes: list[_Index]) -> list[tuple[str, str]]:
     return [(name, kind) for name, kind in keys.items() if name not in _KNOWN]
 
 
-def _of_cloudformation(index: _Index) -> str:
+def _index_as_yaml(index: _Index) -> str:
     keys = "".join(
-        f"            - AttributeName: {_quoted(name)}\n              KeyType: {kind}\n"
+        f"            - AttributeName: {_quote(name)}\n              KeyType: {kind}\n"
         for (name, _), kind in zip(index.keys, ("HASH", "RANGE"), strict=False)
     )
-    included = f"            NonKeyAttributes: {_quoted(index.included)}\n" if index.included else ""
+    included = f"            NonKeyAttributes: {_quote(index.included)}\n" if index.included else ""
     return f"""\
-        - IndexName: {_quoted(index.name)}
+        - IndexName: {_quote(index.name)}
           KeySchema:
 {keys}          Projection:
             ProjectionType: {index.projection}
 {included}"""
 
 
-def _of_terraform(index: _Index) -> str:
+def _index_as_hcl(index: _Index) -> str:
     keys = "" if index.is_local else "".join(map(_key_schema, index.keys, ("HASH", "RANGE")))
     arguments: dict[str, object] = {"projection_type": index.projection}
     if index.included:
@@ -256,7 +228,7 @@ def _key_schema(key: tuple[str, str], kind: str) -> str:
     return f"\n    key_schema {{\n{_arguments(6, {'attribute_name': key[0], 'key_type': kind})}    }}\n"
 
 
-def _policy_of_terraform(name: str, role: _Role) -> str:
+def _policy_as_hcl(name: str, role: _Role) -> str:
     return f"""\
     {name} = {{
       description = {_hcl(role.description)}
@@ -267,22 +239,21 @@ def _policy_of_terraform(name: str, role: _Role) -> str:
 
 
 def _arguments(indent: int, values: Mapping[str, object]) -> str:
-    """Return one line per argument, aligned like `terraform fmt`."""
     width = max(map(len, values))
     return "".join(f"{'':{indent}}{name:{width}} = {_hcl(value)}\n" for name, value in values.items())
 
 
-def _quoted(value: object) -> str:
+def _quote(value: object) -> str:
     """Quote text, or a list of it, for YAML and JSON."""
     return strict_json.dumps(value, ensure_ascii=False)
 
 
 def _hcl(value: object) -> str:
     """Quote text, or a list of it, for Terraform, which would otherwise evaluate `${}` and `%{}`."""
-    return _quoted(value).replace("${", "$${").replace("%{", "%%{")
+    return _quote(value).replace("${", "$${").replace("%{", "%%{")
 
 
-def _filled(name: str, parts: dict[str, str]) -> str:
-    """Fill the parts into a template, each for its `@name@`."""
+def _fill(name: str, parts: dict[str, str]) -> str:
+    """Replace each `@name@` in a template."""
     text = (files("pynamodb_tracker.cli.templates") / name).read_text(encoding="utf-8")
     return re.sub("@([a-z_]+)@", lambda place: parts[place[1]], text)

@@ -1,7 +1,6 @@
-"""The list of a task's children: an item beside its row, which names the tasks that it waits for.
+"""The list of a task's children: an item beside its row, for people and for `cancel`.
 
-Only the number in the row decides when the task is due. The list is for people, and for `cancel`. It belongs to one
-wait of the task. A task is a child as long as its `parent` names that wait.
+Only the number in the row decides when the task is due.
 """
 
 from __future__ import annotations
@@ -23,10 +22,9 @@ from pynamodb_tracker.writes.lock import Journal
 from pynamodb_tracker.writes.participants import Action, Participant
 
 _MOST_BYTES = 4096
-"""Bytes of the names, compressed."""
-
+"""Bytes, compressed."""
 _LONGEST_TEXT = 5_000_000
-"""Characters that this many bytes may decompress to. A longer text is not a list."""
+"""Characters, decompressed. A longer text is not a list."""
 
 Keys = Sequence[RowKey]
 
@@ -35,9 +33,9 @@ class Children(NamedTuple):
     """The children that a task still waits for."""
 
     tasks: Sequence[TaskRow]
-    """In the order of the list."""
+    """In the list's order."""
     unlisted: int
-    """How many more there are, for which the list has no room."""
+    """How many did not fit into the list."""
 
 
 def list_key(row: RowKey) -> Item:
@@ -45,17 +43,16 @@ def list_key(row: RowKey) -> Item:
     return key_beside(row, "children")
 
 
-def as_item(row: RowKey, token: str, children: Keys) -> Item:
-    """Return the stored list. If there is no room for all children, the last ones are left out."""
-    names = _packed(children)
+def build_list(row: RowKey, token: str, children: Keys) -> Item:
+    """Return the stored list, without the last children if it has not enough room."""
+    names = _pack(children)
     while len(names) > _MOST_BYTES:
-        children = children[: len(children) * _MOST_BYTES // len(names)]  # fewer by one at least
-        names = _packed(children)
+        children = children[: len(children) * _MOST_BYTES // len(names)]  # at least one less
+        names = _pack(children)
     return {**list_key(row), VERSION: {STRING: token}, "lock": {STRING: token}, CHUNK: {BINARY: names}}
 
 
-def keys_in(item: Item) -> list[RowKey]:
-    """Return the keys in a stored list, or none if it cannot be read."""
+def _keys_in(item: Item) -> list[RowKey]:
     try:
         names = zlib.decompressobj().decompress(item[CHUNK][BINARY], _LONGEST_TEXT)
         return [(str(task_id), str(use_case)) for task_id, use_case in json.loads(names)]
@@ -64,21 +61,18 @@ def keys_in(item: Item) -> list[RowKey]:
 
 
 def awaited_tasks(row: TaskRow) -> int:
-    """Return how many children a task waits for. Its turn in a group does not count."""
+    """Return how many children a task waits for."""
     return max((row.blockers or 0) - (row.turn_due_time is not None), 0)
 
 
-def children_of(parents: Sequence[TaskRow], *, most: int | None = None) -> dict[RowKey, Children]:
-    """Return the children that tasks of one table wait for, by the key of the parent. Strongly consistent.
-
-    It reads the lists of parents that wait for children, and then the rows of at most `most` children.
-    """
+def read_children(parents: Sequence[TaskRow], *, most: int | None = None) -> dict[RowKey, Children]:
+    """Read at most `most` children that tasks of one table wait for, and return them by parent key."""
     waiting = {(row.task_id, row.use_case_id): row for row in parents if awaited_tasks(row)}
     if not waiting:
         return {}
     model = type(next(iter(waiting.values())))
     lists = by_key(get_items(model.tracker.connection(), [list_key(key) for key in waiting]))
-    named = {key: keys_in(lists.get(key_of(list_key(key)), {})) for key in waiting}
+    named = {key: _keys_in(lists.get(key_of(list_key(key)), {})) for key in waiting}
     wanted = list(dict.fromkeys(child for keys in named.values() for child in keys))[:most]
     found = {key: readable(row) for key, row in rows_of_table(model, wanted).items()}
     children = {}
@@ -89,28 +83,24 @@ def children_of(parents: Sequence[TaskRow], *, most: int | None = None) -> dict[
     return children
 
 
-def _packed(children: Keys) -> bytes:
+def _pack(children: Keys) -> bytes:
     return zlib.compress(strict_json.dumps(children, separators=(",", ":"), ensure_ascii=False).encode())
 
 
 class ChildList(Participant):
-    """Puts the list of a task's children with the success that begins to wait for them, if the transaction has room.
-
-    Only the holder of the lock puts it, with the success, so it needs no guard of its own, and a late copy is refused
-    with the success.
-    """
+    """Puts the list together with the success that begins the wait, if that has room."""
 
     is_needed = False
 
     def __init__(self, task: TaskRow) -> None:
         self._task = task
         self.token = ""
-        """The token of the claim."""
+        """The claim's token."""
         self._children: list[RowKey] = []
 
     @classmethod
-    def of_success(cls, run: Journal[Any], row: TaskRow) -> ChildList | None:  # noqa: ARG003 - it knows the task
-        """Put the list if the run has created children."""
+    def for_success(cls, run: Journal[Any], row: TaskRow) -> ChildList | None:  # noqa: ARG003 - it knows the task
+        """Take part if the run has created children."""
         follow_ups = run.additions.get("follow_ups")
         child_list: ChildList | None = None if follow_ups is None else follow_ups.child_list
         if child_list is not None:
@@ -124,5 +114,5 @@ class ChildList(Participant):
     def actions(self) -> Sequence[Action]:
         """Return the put."""
         key = self._task.task_id, self._task.use_case_id
-        item = as_item(key, self.token, self._children)
+        item = build_list(key, self.token, self._children)
         return [{"Put": {"TableName": self._task.tracker.connection().table_name, "Item": item}}]

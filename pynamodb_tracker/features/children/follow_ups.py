@@ -1,7 +1,6 @@
-"""Follow-ups: tasks that are created together with the end of another one, or not at all.
+"""Follow-ups: tasks that are created together with the end of another task, or not at all.
 
-Each has a reference to its creator and the creator's round. The reference tells whether an existing task was created by
-an earlier attempt, or an earlier success of a reopened step, or is somebody else's.
+Their reference to the creator and its round shows whether an earlier attempt has created them.
 """
 
 from __future__ import annotations
@@ -19,16 +18,16 @@ from pynamodb_tracker.dynamodb.limits import item_size
 from pynamodb_tracker.dynamodb.transact_write import REFUSED
 from pynamodb_tracker.exceptions import TaskAlreadyExistsError, ValueNotStorableError
 from pynamodb_tracker.features.children.child_list import ChildList
-from pynamodb_tracker.features.children.joins import adopted
+from pynamodb_tracker.features.children.joins import build_adoption
 from pynamodb_tracker.features.groups.queue import Entry, NewMember
-from pynamodb_tracker.features.signals import awaiting
+from pynamodb_tracker.features.signals import attributes_awaiting
 from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.model.failure import type_of
 from pynamodb_tracker.model.references import parse, reference_to
 from pynamodb_tracker.model.row import TaskRow, load, readable
 from pynamodb_tracker.model.schema import SEPARATOR
 from pynamodb_tracker.status import END, end_of
-from pynamodb_tracker.writes.creations import NewTask, new_task, replaces_expired, tracked
+from pynamodb_tracker.writes.creations import NewTask, build_new_task, can_put_again, tracker_attributes
 from pynamodb_tracker.writes.lock import Journal
 from pynamodb_tracker.writes.participants import Action, MadeDue, OptionalParticipant, Participant, Reason
 from pynamodb_tracker.writes.statements import get
@@ -38,23 +37,19 @@ T = TypeVar("T", bound=TaskRow)
 log = logging.getLogger("pynamodb_tracker")
 
 _MOST_WITH_SUCCESS = 98
-"""Actions for follow-ups in a success: the 100 allowed, without the task's own and its parent's or its child list's."""
-
+"""Actions for follow-ups in a success, beside the task's own, and its parent's or child list's."""
 _FOR_GROUP = 2
-"""More actions for a follow-up that enters a group: its place, and the group's row."""
-
+"""More actions for a follow-up that enters a group: its place and the group's row."""
 _FOR_OWN_GROUP = 3
-"""Actions of a task that hands on its turn: the group's row, the next task, and its place."""
-
+"""Actions for handing on a turn: the group's row, the next task and its place."""
 _MOST_BEFORE = 99
-"""Actions for follow-ups in a transaction before the success, which also checks the lock."""
-
+"""Actions for follow-ups in a transaction before the success, beside the lock's check."""
 _MOST_BYTES = 3_700_000
-"""In one transaction: 4 MB, without 400 KB for the row of the task itself.
+"""Per transaction: 4 MB minus 400 KB for the task's own row.
 https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html"""
 
 WhenIgnored = Callable[[Any, Callable[..., None]], object]
-"""The user's function. Its arguments are the ignored task, and `create`, which adds a task to create."""
+"""The user's function, which gets the ignored task and `create`."""
 
 
 class FollowUp:
@@ -73,25 +68,26 @@ class FollowUp:
         self.size = item_size(task.item) + sum(map(item_size, task.chunks))
 
     def build(self) -> None:
-        """Build the actions. They change if the task replaces an expired row."""
+        """Build the actions, again if the task replaces an expired row."""
         self.adopted = False
         self.puts = self.task.puts(self.task.row.tracker.connection())
 
     def adopt(self, parent: str, found: TaskRow) -> None:
-        """Let the next step wait for the existing task, which an earlier run has created and has not ended."""
+        """Let the next step wait for a task that an earlier run has created."""
         self.adopted, row, table = True, self.task.row, self.task.row.tracker.connection()
-        write = adopted(table).request(row.tracker.key(row.task_id), {"parent": parent, "seen_parent": found.parent})
+        values = {"parent": parent, "seen_parent": found.parent}
+        write = build_adoption(table).request(row.tracker.key(row.task_id), values)
         write["ReturnValuesOnConditionCheckFailure"] = "ALL_OLD"
         self.puts = [{"Update": {"TableName": table.table_name, **write}}]
 
     @property
     def member(self) -> NewMember | None:
-        """What enters its group with it."""
+        """The task as it enters its group, if it does."""
         return None if self.adopted else self._member
 
     @property
     def is_last(self) -> bool:
-        """Whether it has to be created with the success, not before."""
+        """Whether it has to be created with the success."""
         return self.waits or self.member is not None
 
     def __str__(self) -> str:
@@ -99,10 +95,10 @@ class FollowUp:
 
 
 class FollowUps(Participant, Generic[T]):
-    """The tasks that a run creates, or that are created when a task is ignored."""
+    """The tasks to create with a run's success, or when a task is ignored."""
 
     def __init__(self, task: T, step: str, next_code: Callable[[], int] = lambda: END) -> None:
-        task = readable(task)  # a damaged one that is ignored creates its tasks, too
+        task = readable(task)  # ignoring a damaged task also creates its follow-ups
         self._task = task
         self._next_code = next_code
         self._step = step
@@ -111,19 +107,16 @@ class FollowUps(Participant, Generic[T]):
         self._by = f"{task.use_case_id}/{task.task_id}/{step}/{task.fence}"
         self._join = SEPARATOR.join((task.use_case_id, task.lock or "", task.task_id))
         self.child_list: ChildList | None = None
-        """The list of the tasks that the next step waits for."""
+        """The tasks that the next step waits for."""
         self._ids: set[tuple[str, str]] = set()
         self._left: list[FollowUp] = []
-        """The follow-ups that may not exist yet, in the order of their creation."""
+        """The follow-ups that may not exist yet, in order."""
         self._made_due: list[MadeDue] = []
         self._closed = False
         """Whether it is too late to add a follow-up."""
 
     def create(self, model: type[TaskRow], /, task_id: str, *, wait: bool = False, **given: Any) -> None:
-        """Check and add a follow-up. The arguments are those of `ExecutionContext.create`.
-
-        Raises a ValueError for a task of another table, or one that is created twice.
-        """
+        """Check and add a follow-up. It takes the arguments of `ExecutionContext.create`."""
         self._check(model, task_id)
         names = ("due_time", "group", "repeat", "trace", "wait_for", "until")
         due_time, group, repeat, trace, wait_for, until = (given.pop(name, None) for name in names)
@@ -131,23 +124,25 @@ class FollowUps(Participant, Generic[T]):
         model.tracker.check_urgent(urgent := given.pop("urgent", False))
         also = {
             "creator": {STRING: self._creator},
-            **tracked(model, task_id, group=group, urgent=urgent, trace=trace, creator=self._task, by=self._by),
+            **tracker_attributes(
+                model, task_id, group=group, urgent=urgent, trace=trace, creator=self._task, by=self._by
+            ),
         }
         if wait_for is not None or until is not None:
-            awaits, due = awaiting(model, wait_for, until, due_time=due, group=group, repeat=repeat)
+            awaits, due = attributes_awaiting(model, wait_for, until, due_time=due, group=group, repeat=repeat)
             also |= awaits
         if wait:
             also["parent"] = {STRING: self._join}
         if wait and repeat is not None:
             raise ValueError(
-                f"{self._named} cannot wait for {model.__name__} {task_id!r}, which repeats: its success is not its end"
+                f"{self._named} cannot wait for {model.__name__} {task_id!r}, which repeats and so never ends"
             )
-        task = new_task(model, task_id, None, due, given, also=also, repeat=repeat)
+        task = build_new_task(model, task_id, None, due, given, also=also, repeat=repeat)
         follow_up = FollowUp(task, waits=wait)
         if follow_up.size > _MOST_BYTES:
             raise ValueNotStorableError(
-                f"{follow_up} has {follow_up.size:,} bytes, and a follow-up at most {_MOST_BYTES:,}: create it without "
-                "its data, and let its own run save that",
+                f"{follow_up} has {follow_up.size:,} bytes, and a follow-up at most {_MOST_BYTES:,}. Create it without "
+                "data, and let its own run save that",
                 task_id=task_id,
                 attribute="data",
                 size=follow_up.size,
@@ -167,42 +162,40 @@ class FollowUps(Participant, Generic[T]):
 
     def _check(self, model: object, task_id: str) -> None:
         if self._closed:
-            raise RuntimeError(
-                f"create was called after when_ignored of {self._named} had returned: nothing is created"
-            )
+            raise RuntimeError(f"create was called after when_ignored of {self._named} returned, so nothing is created")
         if not (isinstance(model, type) and issubclass(model, TaskRow) and model._bound_steps):
             raise TypeError(f"create takes a use case and a task id, not {shown(model)}: write create(Invoice, ...)")
-        name, of = model.__name__, self._task.tracker
-        if model.tracker.table is not of.table:
+        name = model.__name__
+        if model.tracker.table is not self._task.tracker.table:
             raise ValueError(
-                f"{self._named} cannot create {name} {task_id!r}: {name} is in another table, and tasks created in "
-                f"a run must be in its own; write {name}.create(...), which is not undone by a failure"
+                f"{self._named} cannot create {name} {task_id!r}, because {name} is in another table. Use "
+                f"{name}.create(...), which a failure does not undo"
             )
         key = model.tracker.use_case.name, task_id
         if key == (self._task.use_case_id, self._task.task_id):
-            raise ValueError(f"{self._named} cannot create itself: give the follow-up an id of its own")
+            raise ValueError(f"{self._named} cannot create itself: give the follow-up a different id")
         if key in self._ids:
-            raise ValueError(f"{self._named} creates {name} {task_id!r} twice: give each follow-up an id of its own")
+            raise ValueError(f"{self._named} creates {name} {task_id!r} twice: give each follow-up a different id")
 
     def _check_room(self, follow_up: FollowUp) -> None:
-        """Accept any number: those that do not fit into the success are created before it."""
+        """Accept any number, because some can be created before the success."""
 
     def _check_waiting(self, follow_up: FollowUp) -> None:
         if end_of(self._next_code()):
-            raise ValueError(f"{self._named} leads to the end, and no step after it can wait for {follow_up}")
+            raise ValueError(f"{self._named} leads to the end, so no later step can wait for {follow_up}")
         own, new = self._task, follow_up.task.row
         if follow_up.member and (own.use_case_id, own.group) == (new.use_case_id, new.group):
             raise ValueError(
-                f"{self._named} cannot wait for {follow_up} in its own group: that has its turn after this task's end"
+                f"{self._named} cannot wait for {follow_up} in its own group, where this task would have to end first"
             )
 
     def _check_last(self, follow_up: FollowUp) -> None:
         most = self._most_with_success - 1
         if not _fits([follow_up, *(each for each in self._left if each.is_last)], most):
             raise ValueError(
-                f"{self._named} cannot create {follow_up}, too: all tasks that it waits for, and those in groups, are "
-                f"created with its success, in one transaction, which takes at most {most} of them, or "
-                f"{most // (1 + _FOR_GROUP)} in groups, and {_MOST_BYTES:,} bytes; let each of them create some"
+                f"{self._named} cannot create {follow_up} as well. One transaction creates the tasks that it waits for "
+                f"and the tasks in groups: at most {most}, or {most // (1 + _FOR_GROUP)} in groups, and "
+                f"{_MOST_BYTES:,} bytes. Let each of them create some"
             )
 
     def made_due(self) -> list[MadeDue]:
@@ -216,7 +209,7 @@ class FollowUps(Participant, Generic[T]):
 
     @property
     def models(self) -> list[Any]:
-        """The use case of each task to create."""
+        """The use cases to create tasks of."""
         return [self._task.tracker.table.use_cases[use_case] for use_case, _ in self._ids]
 
     @property
@@ -224,32 +217,32 @@ class FollowUps(Participant, Generic[T]):
         return _MOST_WITH_SUCCESS - (0 if self._task.group is None else _FOR_OWN_GROUP)
 
     @classmethod
-    def of_success(cls, run: Journal[Any], row: TaskRow) -> FollowUps[Any] | None:  # noqa: ARG003 - as the register asks
-        """Return the run's follow-ups. A row may have a user's attribute of that name although there are none."""
+    def for_success(cls, run: Journal[Any], row: TaskRow) -> FollowUps[Any] | None:  # noqa: ARG003 - as the register asks
+        """Return the run's follow-ups, if there are any."""
         follow_ups: FollowUps[Any] | None = run.additions.get("follow_ups")
         return follow_ups
 
     @property
     def waited(self) -> int:
-        """How many tasks the next step waits for: those that it creates, and those of an earlier run that go on."""
+        """How many tasks the next step waits for."""
         return sum(each.waits for each in self._left)
 
     def entrants(self) -> Iterator[Entry]:
-        """Yield the use case, group and task of each follow-up that enters a group and may not exist yet."""
+        """Yield the follow-ups that enter groups."""
         for each in self._left:
             if each.member is not None:
                 yield type(each.task.row), each.task.row.group, each.member
 
     def actions(self) -> list[Action]:
-        """Return the actions that create the tasks that may not exist yet."""
+        """Build the actions that create the tasks."""
         return _actions(self._left)
 
-    def refused(self, reasons: Sequence[Reason]) -> None:
-        """Leave out existing follow-ups of this task. Raise TaskAlreadyExistsError for a task of another creator."""
+    def handle_refusal(self, reasons: Sequence[Reason]) -> None:
+        """Leave out existing follow-ups. Raise TaskAlreadyExistsError for another creator's task."""
         self._leave_out(self._left, reasons)
 
     def prepare(self, commit: Callable[[Sequence[Action]], None]) -> None:
-        """Create the first ones before the success, while the lock is held, if its transaction has no room for all."""
+        """Create follow-ups that do not fit into the success before it."""
         first, last = _split(sorted(self._left, key=attrgetter("is_last")), self._most_with_success)
         for batch in first:
             while batch:
@@ -263,7 +256,7 @@ class FollowUps(Participant, Generic[T]):
         self._left = last
 
     def _leave_out(self, sent: list[FollowUp], reasons: Sequence[Reason]) -> bool:
-        """Remove existing tasks from those that were sent. Return whether one of them was refused."""
+        """Remove existing follow-ups from the sent ones. Return whether one was refused."""
         exist, is_refused, at = set[FollowUp](), False, 0
         for follow_up in sent:
             reason = reasons[at] if at < len(reasons) else None
@@ -273,8 +266,8 @@ class FollowUps(Participant, Generic[T]):
                 new = follow_up.task.row
                 found = get(type(new), new.task_id) if reason.raw_item is None else load(type(new), reason.raw_item)
                 is_own = found is not None and readable(found).creator == self._creator
-                may_replace = not is_own and replaces_expired(follow_up.task, found)
-                if found is None or may_replace:  # it was deleted since, or has expired
+                may_replace = not is_own and can_put_again(follow_up.task, found)
+                if found is None or may_replace:
                     follow_up.build()
                 elif is_own and follow_up.waits and (known := readable(found)).parent is not None:
                     follow_up.adopt(self._join, known)
@@ -285,38 +278,37 @@ class FollowUps(Participant, Generic[T]):
         return is_refused
 
     def _check_creator(self, follow_up: FollowUp, found: TaskRow) -> None:
-        """Raise a TaskAlreadyExistsError if an existing task is not a follow-up of this one."""
+        """Raise a TaskAlreadyExistsError if another task has created this one."""
         new, creator = follow_up.task.row, readable(found).creator
         if creator == self._creator:
             return
         raise TaskAlreadyExistsError(
-            f"{self._named} cannot create {follow_up}: it exists, {self._origin(creator)}, and is left as it is",
+            f"{self._named} cannot create {follow_up}: it already exists, {self._describe(creator)}",
             task_id=new.task_id,
             task=found,
         )
 
-    def _origin(self, creator: str | None) -> str:
+    def _describe(self, creator: str | None) -> str:
         if creator is None:
             return "not as a follow-up"
         try:
             use_case, _, task_id = parse(creator)
         except ValueError as damaged:
-            return f"and its creator, {damaged}"
+            return f"and its creator is damaged: {damaged}"
         if (use_case, task_id) == (self._task.use_case_id, self._task.task_id):
-            return "created by an earlier round of the same task, or by a task of that id which was deleted since"
+            return "created by an earlier round of the same task, or by an earlier task with this id"
         return f"created by {use_case} {task_id!r}"
 
 
 class FollowUpsOfIgnored(FollowUps[T], OptionalParticipant):
-    """The tasks to create when a task is ignored. The task is ignored even if they cannot be created."""
+    """The tasks to create when a task is ignored. If the user's function raises, no task is created."""
 
     def __init__(self, when_ignored: WhenIgnored, step: str, task: T) -> None:
-        """Call the user's function, which adds tasks to create. If it raises, no task is created."""
         super().__init__(task, step)
         self._given = task
         self.problems: list[str] = []
         self.interrupt: BaseException | None = None
-        # An exception of a signal handler looks like one of the function, but only the first time.
+        # A signal handler's exception looks like the function's, but only the first time.
         raised = self._collect(when_ignored)
         if raised is not None and (again := self._collect(when_ignored)) is not None:
             self._report(f"when_ignored of {self._named} raised {type_of(again)}, so it creates nothing", again)
@@ -325,7 +317,7 @@ class FollowUpsOfIgnored(FollowUps[T], OptionalParticipant):
         self._closed = True
 
     def _collect(self, when_ignored: WhenIgnored) -> BaseException | None:
-        """Call the user's function. If it raises, drop the tasks it has added, and return the exception."""
+        """Call the user's function. If it raises, drop its tasks and return the exception."""
         try:
             when_ignored(self._given, self.create)
         except KeyboardInterrupt:
@@ -342,12 +334,12 @@ class FollowUpsOfIgnored(FollowUps[T], OptionalParticipant):
     def _check_room(self, follow_up: FollowUp) -> None:
         if not _fits([follow_up, *self._left], self._most_with_success):
             raise ValueError(
-                f"{self._named} is ignored, and cannot create {follow_up}, too: one transaction does both, which "
-                f"takes at most {self._most_with_success} of them, and {_MOST_BYTES:,} bytes"
+                f"{self._named} is ignored and cannot create {follow_up} as well. One transaction has room for at most "
+                f"{self._most_with_success} follow-ups and {_MOST_BYTES:,} bytes"
             )
 
     def _check_last(self, follow_up: FollowUp) -> None:
-        raise ValueError(f"{self._named} is ignored, and {follow_up} cannot enter a group with that: leave group out")
+        raise ValueError(f"{self._named} is ignored, so {follow_up} cannot enter a group: leave out group")
 
     def _check_creator(self, follow_up: FollowUp, found: TaskRow) -> None:
         try:
@@ -356,7 +348,7 @@ class FollowUpsOfIgnored(FollowUps[T], OptionalParticipant):
             self.note(str(error))
 
     def note(self, problem: str) -> None:
-        """Log why a follow-up is not created, and keep the reason for the run's error."""
+        """Log and keep the reason why a follow-up is not created."""
         self._report(f"when_ignored of {self._named}: {problem}")
 
     def _report(self, problem: str, error: BaseException | None = None) -> None:
@@ -370,7 +362,7 @@ def _actions(follow_ups: Sequence[FollowUp]) -> list[Action]:
 
 
 def _split(follow_ups: Sequence[FollowUp], most: int) -> tuple[list[list[FollowUp]], list[FollowUp]]:
-    """Return the transactions before the success, and the last follow-ups, which fit into the success."""
+    """Split follow-ups into transactions before the success, and the last ones, which it creates."""
     last: list[FollowUp] = []
     left = list(follow_ups)
     while left and _fits([left[-1], *last], most):
@@ -390,10 +382,10 @@ def _fits(follow_ups: Sequence[FollowUp], most: int) -> bool:
 
 
 def follow_ups_of(journal: Journal[T]) -> FollowUps[T]:
-    """Return the tasks that this run creates with its success."""
+    """Return the follow-ups of a run."""
     additions, claim = journal.additions, journal.claim
     if "follow_ups" not in additions:
         additions["follow_ups"] = FollowUps(claim.task, claim.step, lambda: journal.next_code)
-        additions.setdefault("group", None)  # in which they may enter
+        additions.setdefault("group", None)  # they may enter groups
     follow_ups: FollowUps[T] = additions["follow_ups"]
     return follow_ups

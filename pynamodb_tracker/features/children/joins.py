@@ -1,8 +1,7 @@
 """A join: a task waits for the children that its run has created, and the last of them makes it due.
 
-The parent's row counts them in `blockers`. Each child has a reference to its parent and to the claim that began the
-wait. The transaction of a child's success or deletion lowers the count and removes the reference. That way, a child
-counts once, even if a request is repeated.
+The parent's row counts them in `blockers`. A child's success or deletion lowers the count in its transaction and
+removes the child's reference to this wait, so that it counts only once.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from pynamodb_tracker.writes.lock import Journal
 from pynamodb_tracker.writes.participants import Action, MadeDue, Participant
 from pynamodb_tracker.writes.prepared import PreparedWrite, fill, slot
 from pynamodb_tracker.writes.refusals import check_format
-from pynamodb_tracker.writes.statements import loaded
+from pynamodb_tracker.writes.statements import load_checked
 from pynamodb_tracker.writes.transition import Transition
 
 T = TypeVar("T", bound=TaskRow)
@@ -33,54 +32,50 @@ T = TypeVar("T", bound=TaskRow)
 
 @guard
 def waits_for_more() -> Condition:
-    """Require that the task waits for more than one task: the count of the last one has to make it due."""
+    """Require a task that waits for several tasks. The last one has to make it due."""
     return TaskRow.blockers > 1
 
 
 @guard
 def waits_for_one() -> Condition:
-    """Require that the task waits for one task only; none is put or has ended since that was read."""
+    """Require a task that waits for one task."""
     return TaskRow.blockers <= 1
 
 
 @guard
 def same_join() -> Condition:
-    """Require that the task waits for the child, and not, later in the round or in its next life, for others."""
+    """Require the wait that the child belongs to, not a later one."""
     return TaskRow.join_token == slot(TaskRow.join_token, "seen_join")
 
 
 @guard
 def status_seen() -> Condition:
-    """Require that the status is the one that was read."""
+    """Require the status that was read."""
     return TaskRow.status == slot(TaskRow.status, "seen_status")
 
 
-def adopted(table: TableConnection) -> PreparedWrite:
-    """Return the write that lets a child count for another wait of its parent."""
+def build_adoption(table: TableConnection) -> PreparedWrite:
+    """Let a child count for its parent's present wait."""
     condition = when.all_of([when.parent_seen(), when.known_format()])
     return PreparedWrite(table, condition=condition, actions=[fill(TaskRow.parent, "parent")])
 
 
-def counted(table: TableConnection) -> PreparedWrite:
-    """Return the write that counts a child, except the last one."""
+def build_count(table: TableConnection) -> PreparedWrite:
+    """Count a child, except the last one."""
     guards = [same_join(), waits_for_more(), when.known_format()]
     return PreparedWrite(table, condition=when.all_of(guards), actions=[TaskRow.blockers.set(TaskRow.blockers - 1)])
 
 
-def counted_last(table: TableConnection, *, parked: bool, awaits: bool = False) -> PreparedWrite:
-    """Return the write that counts the last child. A `parked` parent is due then, unless it `awaits` signals."""
-    guards = [same_join(), waits_for_one(), when.awaits_seen(is_there=awaits)]
-    guards += [status_seen(), when.known_format()]
-    if awaits:
-        return PreparedWrite(table, condition=when.all_of(guards), actions=[TaskRow.blockers.remove()])
-    due = [fill(TaskRow.due_time, "due")] if parked else []
-    return PreparedWrite(
-        table, condition=when.all_of(guards), actions=[*due, TaskRow.blockers.remove(), TaskRow.wait_until.remove()]
-    )
+def build_last_count(table: TableConnection, *, parked: bool, awaits: bool = False) -> PreparedWrite:
+    """Count the last child. A `parked` parent becomes due, unless it `awaits` signals."""
+    guards = [same_join(), waits_for_one(), when.awaits_seen(is_there=awaits), status_seen(), when.known_format()]
+    actions = [fill(TaskRow.due_time, "due")] if parked and not awaits else []
+    actions += [TaskRow.blockers.remove()] if awaits else [TaskRow.blockers.remove(), TaskRow.wait_until.remove()]
+    return PreparedWrite(table, condition=when.all_of(guards), actions=actions)
 
 
 class Parent(Participant):
-    """Takes part in a child's success or deletion: the parent waits for one task less."""
+    """Lowers the parent's count with a child's success or deletion."""
 
     def __init__(self, child: TaskRow) -> None:
         self._owner: Any = child.tracker.table.owner
@@ -91,38 +86,38 @@ class Parent(Participant):
             self._reference = parse(child.parent)
         except ValueError as error:
             raise TaskError(
-                f"the success of {type(child).__name__} {child.task_id!r} cannot be counted: its parent, {error}; "
-                "correct or remove the attribute `parent` of its row",
+                f"the success of {type(child).__name__} {child.task_id!r} cannot be counted, because its parent is "
+                f"damaged: {error}. Correct or remove its attribute `parent`",
                 task_id=child.task_id,
                 task=child,
             ) from error
 
     @classmethod
-    def of_success(cls, run: Journal[Any], row: TaskRow) -> Parent | None:
-        """Count the success that is the task's end, unless it ends as cancelled."""
+    def for_success(cls, run: Journal[Any], row: TaskRow) -> Parent | None:
+        """Count a child's last success, unless it ends as cancelled."""
         return cls(row) if end_of(run.next_code) == "succeeded" else None
 
     @classmethod
-    def of_deletion(cls, row: TaskRow) -> Parent | None:
-        """Count the deletion."""
+    def for_deletion(cls, row: TaskRow) -> Parent | None:
+        """Count a child's deletion."""
         return cls(row)
 
     def change(self, success: Transition) -> None:
-        """Remove the reference, so that the child counts only once. Another run of its parent may have changed it."""
+        """Remove the reference, unless the parent's next run has changed it."""
         success.add(when.parent_seen(), seen={"seen_parent": self._parent}, parent=None)
 
     def actions(self) -> Sequence[Action]:
-        """Return the write that counts this child. There is none if the parent is gone, or no longer waits for it."""
+        """Return the write that counts this child, if the parent still waits for it."""
         row, self._last = self._read(), []
         if row is None or row.join_token != self._reference.round or "blockers" not in row._row_state.stored:
             return []
         check_format(row, "count a task that has ended for")
         parked = row.due_time in {clock.NEVER, row.wait_until}
-        write = counted(self._table)
+        write = build_count(self._table)
         due = max(clock.now(), row.update_time)
         if row.blockers <= 1:
             awaits = "awaited_signals" in row._row_state.stored
-            write = counted_last(self._table, parked=parked, awaits=awaits)
+            write = build_last_count(self._table, parked=parked, awaits=awaits)
             model = self._owner.tracker.table.use_cases.get(self._reference.use_case)
             if parked and not awaits and model is not None:
                 self._last = [MadeDue(model, row.task_id, row.status, row.creation, due)]
@@ -143,7 +138,7 @@ class Parent(Participant):
         return {"task_id": {"S": self._reference.task_id}, "use_case_id": {"S": self._reference.use_case}}
 
     def _read(self) -> TaskRow | None:
-        """Read the parent as a row of the table, because this program may not declare its use case."""
+        """Read the parent, even if this program does not declare its use case."""
         item = send(self._table, "GetItem", {"Key": self._key, "ConsistentRead": True}).get("Item")
-        row: TaskRow | None = loaded(self._owner, item) if item else None
+        row: TaskRow | None = load_checked(self._owner, item) if item else None
         return row

@@ -1,8 +1,7 @@
-"""Groups: tasks that run one at a time, in the order of their creation, across all their steps.
+"""Groups: tasks that run one at a time across all their steps, in the order of their creation.
 
-A task enters its group in the transaction that creates it. If the group is idle, the task has the turn at once.
-Otherwise it is parked, so that no worker looks at it, and a place keeps its number. The end of a task hands the turn on
-to the next task, in the same transaction. Claims know nothing of groups.
+The transaction that creates a task lets it enter its group. In an idle group, it has the turn. Otherwise, it is parked,
+and an item, its place, has its number. The transaction that ends it hands on the turn.
 """
 
 from __future__ import annotations
@@ -23,18 +22,8 @@ from pynamodb_tracker.dynamodb.connection import Item, get_items, pages
 from pynamodb_tracker.dynamodb.partiql import IF_ABSENT
 from pynamodb_tracker.dynamodb.transact_write import REFUSED, transact_write
 from pynamodb_tracker.exceptions import ValueNotStorableError
-from pynamodb_tracker.features.groups.records import (
-    GroupRow,
-    Place,
-    data_in,
-    data_text,
-    is_waiting_at,
-    last_range_key,
-    parse,
-    place_key,
-    row_key,
-    stored_place,
-)
+from pynamodb_tracker.features.groups import records
+from pynamodb_tracker.features.groups.records import GroupRow, Place
 from pynamodb_tracker.model.overflow import GROUP_OF, by_key, group_range_key
 from pynamodb_tracker.model.row import Membership, TaskRow, load, membership_of
 from pynamodb_tracker.status import end_of
@@ -45,7 +34,7 @@ from pynamodb_tracker.writes.prepared import PreparedWrite, fill, slot
 from pynamodb_tracker.writes.refusals import check_format
 
 _MOST_DEAD = 20
-"""How many places are read together, once the task of the first one no longer waits."""
+"""How many places to read together if the first one is dead."""
 
 
 class Entrant(Protocol):
@@ -58,7 +47,7 @@ class Entrant(Protocol):
     creation: str
 
     def place(self, number: int, *, has_turn: bool) -> None:
-        """Take this number, with or without the turn. Each try calls this again."""
+        """Take this number, with or without the turn. Each try calls this."""
 
 
 class NewMember:
@@ -86,8 +75,7 @@ class NewMember:
 
 
 Entry = tuple[type[TaskRow], str, Entrant]
-"""A use case, the name of a group, and a task that enters it."""
-
+"""A use case, a group name, and a task that enters it."""
 _IDLE = GroupRow(None, 0, "{}", 0)
 
 TURN, _data, _of = (UnicodeAttribute(attr_name=name) for name in ("turn", "data", GROUP_OF))
@@ -95,54 +83,54 @@ _last, _version = (NumberAttribute(attr_name=name) for name in ("last", "version
 
 
 def read_queue(model: type[TaskRow], name: str, *, places: int | None = None) -> tuple[GroupRow | None, list[Place]]:
-    """Read a group's row and its first places in order, or all places, strongly consistent."""
+    """Read a group's row and its first places, or all places, in order."""
     use_case, table = model.tracker.use_case.name, model.tracker.connection()
     found = pages(
         table,
         table.query,
         name,
-        range_key_condition=TaskRow.use_case_id.between(group_range_key(use_case), last_range_key(use_case)),
+        range_key_condition=TaskRow.use_case_id.between(group_range_key(use_case), records.last_range_key(use_case)),
         consistent_read=True,
         **({} if places is None else {"limit": places + 1}),
     )
     items: list[Item] = []
     for page in found:
         items += page["Items"]
-        if places is not None and len(items) > places and len(parse(use_case, name, items)[1]) >= places:
+        if places is not None and len(items) > places and len(records.parse(use_case, name, items)[1]) >= places:
             break
-    row, waiting = parse(use_case, name, items)
+    row, waiting = records.parse(use_case, name, items)
     return row, waiting[:places]
 
 
 class GroupChange:
-    """The changes of one transaction to one group: who leaves it, who enters, and its data."""
+    """What one transaction changes in one group."""
 
     def __init__(self, model: type[TaskRow], name: str) -> None:
         self.model = model
         self.name = name
         self.leaving: str | None = None
-        """The task that ends. It hands on the turn if it has it."""
+        """The task that ends, and may hand on the turn."""
         self.data: str | None = None
-        """The group's new data as JSON, or None to leave it."""
+        """The group's new data as JSON, or None to keep the data."""
         self.holder: str | None = None
-        """The task that has the turn and stores the data."""
+        """The task that stores the data."""
         self.entrants: list[Entrant] = []
         self.repairs = False
-        """Whether the turn is handed on although no task leaves: its task has ended or is gone."""
+        """Whether to hand on the turn although its task has ended or is gone."""
         self.last = 0
-        """At least the number of the last task that entered."""
+        """At least the last number so far."""
         self.woken: str | None = None
-        """The task that gets the turn, by the last build."""
+        """The task that gets the turn."""
         self.next: MadeDue | None = None
-        """The same task, if it waited for its turn and waits for nothing else."""
+        """The same task, if its turn makes it due."""
         self._is_doubtful = False
         """Whether the task at the first place no longer waits."""
         self._wake_at: int | None = None
         self._is_out_of_turn = False
 
     def actions(self) -> list[Action]:
-        """Return the writes, built from the present rows."""
-        row, places, others_of = self._queue()
+        """Build the writes from the present rows."""
+        row, places, others_of = self._read()
         seen, self._wake_at, self.woken, self.next = row or _IDLE, None, None, None
         turn, number, others = seen.turn, max(seen.last, self.last), list[Action]()
         self._is_out_of_turn = self.holder is not None and turn != self.holder
@@ -161,25 +149,25 @@ class GroupChange:
                 turn = entrant.task_id
             else:
                 place = Place(number, entrant.task_id, entrant.turn_due_time, entrant.status, entrant.creation)
-                item = stored_place(self.model.tracker.use_case.name, self.name, place)
+                item = records.stored_place(self.model.tracker.use_case.name, self.name, place)
                 others.append({"Put": {"TableName": self._table.table_name, **IF_ABSENT, "Item": item}})
         self.woken = turn if leaves else None
         return [self._update(row, turn, number), *others]
 
-    def refused(self, reasons: Sequence[Reason]) -> None:
-        """Look at more places if the task of the first one no longer waits."""
+    def handle_refusal(self, reasons: Sequence[Reason]) -> None:
+        """Look at more places if the first one is dead."""
         if self._wake_at is not None and (reason := reasons[self._wake_at]) is not None and reason.code == REFUSED:
             self._is_doubtful = True
         if self._is_out_of_turn:
             raise ValueNotStorableError(
                 f"the data of group {self.name!r} cannot be stored: {self.holder!r} does not have its turn, because "
-                f"another program has changed the group; {self.model.__name__}.group({self.name!r}).repair() helps",
+                f"another program has changed the group. Call {self.model.__name__}.group({self.name!r}).repair()",
                 task_id=self.holder or "",
                 attribute="group.data",
             )
 
-    def _queue(self) -> tuple[GroupRow | None, list[Place], tuple[int, bool]]:
-        """Return the group's row, the next place if a task leaves, and what that task waits for, as `_examined`."""
+    def _read(self) -> tuple[GroupRow | None, list[Place], tuple[int, bool]]:
+        """Return the group's row, and the next place with its blockers if a task leaves."""
         if self.leaving is None and not self.repairs:
             return *read_queue(self.model, self.name, places=0), _TURN_ALONE
         if not (self._is_doubtful or self.repairs):
@@ -188,31 +176,27 @@ class GroupChange:
             row, places = read_queue(self.model, self.name, places=_MOST_DEAD)
             if not places or not (self.repairs or (row is not None and row.turn == self.leaving)):
                 return row, places, _TURN_ALONE
-            for at, (place, waits, awaits) in enumerate(self._examined(places)):
+            for at, (place, waits, awaits) in enumerate(self._examine(places)):
                 if waits:
                     self._clear(row, places[:at])
                     return row, [place], (waits, awaits)
             self._clear(row, places)
 
-    def _examined(self, places: Sequence[Place]) -> Iterator[tuple[Place, int, bool]]:
-        """Yield each place, the number of things that block its task, and whether the task awaits signals.
-
-        The number includes the turn, and is 0 if the task does not wait at this place. Raises TaskFormatError if a
-        waiting task has a later format.
-        """
-        task_ids = dict.fromkeys(place.task_id for place in places)  # a dead place may name the task of another one
+    def _examine(self, places: Sequence[Place]) -> Iterator[tuple[Place, int, bool]]:
+        """Yield each place, its task's number of blockers (0 if it is dead), and whether it awaits signals."""
+        task_ids = dict.fromkeys(place.task_id for place in places)  # a dead place may name the task of another place
         keys = [self.model.tracker.key(task_id) for task_id in task_ids]
         found = by_key(get_items(self._table, keys))
         use_case = self.model.tracker.use_case.name
         for place in places:
             item = found.get((place.task_id, use_case), {})
-            waits = int(item["blockers"]["N"]) if is_waiting_at(item, self.name, place.number) else 0
+            waits = int(item["blockers"]["N"]) if records.is_waiting_at(item, self.name, place.number) else 0
             if waits:
                 check_format(load(self.model, item), f"hand on the turn of group {self.name!r} to")
             yield place, waits, "awaited_signals" in item
 
     def _clear(self, row: GroupRow | None, dead: Sequence[Place]) -> None:
-        """Delete places whose tasks ended while they waited, or are gone. A number is never used twice."""
+        """Delete dead places."""
         if not dead:
             return
         as_read: Condition = _version.does_not_exist() if row is None else _version == row.version
@@ -228,10 +212,10 @@ class GroupChange:
 
     @property
     def _key(self) -> Item:
-        return row_key(self.model.tracker.use_case.name, self.name)
+        return records.row_key(self.model.tracker.use_case.name, self.name)
 
     def _update(self, row: GroupRow | None, turn: str | None, last: int) -> Action:
-        write = written(self._table, is_new=row is None, idle=turn is None, data=self.data is not None)
+        write = build_group_write(self._table, is_new=row is None, idle=turn is None, data=self.data is not None)
         values = {
             "seen_version": None if row is None else str(row.version),
             "version": str((row or _IDLE).version + 1),
@@ -243,9 +227,8 @@ class GroupChange:
         }
         return self._as_action(write, self._key, values)
 
-    def _wake(self, place: Place, waits: int, awaits: bool) -> Action:  # noqa: FBT001 - as `_examined` yields it
-        """Make the task at this place due, unless it also waits for others or for signals."""
-        write, due = woken(self.model, others=waits > 1, awaits=awaits), max(clock.now(), place.turn_due_time)
+    def _wake(self, place: Place, waits: int, awaits: bool) -> Action:  # noqa: FBT001 - as `_examine` yields it
+        write, due = build_wake(self.model, others=waits > 1, awaits=awaits), max(clock.now(), place.turn_due_time)
         if waits == 1 and not awaits:
             self.next = MadeDue(self.model, place.task_id, place.status, place.creation, due)
         values = {
@@ -265,14 +248,11 @@ class GroupChange:
 
 
 _TURN_ALONE = 1, False
-"""What blocks a task in a queue, unless it has to be read."""
+"""A waiting task's usual blockers."""
 
 
-def written(table: TableConnection, *, is_new: bool, idle: bool, data: bool) -> PreparedWrite:
-    """Return the write of a group's row, on condition that nobody has written it since it was read.
-
-    With `data`, the writer must have the turn.
-    """
+def build_group_write(table: TableConnection, *, is_new: bool, idle: bool, data: bool) -> PreparedWrite:
+    """Write an unchanged group's row. With `data`, the writer must have the turn."""
     seen: Condition = _version.does_not_exist() if is_new else _version == slot(_version, "seen_version")
     changes = [
         fill(_version, "version"),
@@ -286,11 +266,8 @@ def written(table: TableConnection, *, is_new: bool, idle: bool, data: bool) -> 
     return PreparedWrite(table, condition=seen, actions=changes)
 
 
-def woken(model: type[TaskRow], *, others: bool, awaits: bool = False) -> PreparedWrite:
-    """Return the write that gives a task its turn. It is due then, unless it waits for `others` or `awaits` signals.
-
-    Until then, it is due at its limit.
-    """
+def build_wake(model: type[TaskRow], *, others: bool, awaits: bool = False) -> PreparedWrite:
+    """Give a task its turn. If it still waits, it is due at its limit, otherwise now."""
     condition = (
         TaskRow.status.is_in(*(codes.pending for codes in model.tracker.steps))
         & (TaskRow.group == slot(TaskRow.group, "group"))
@@ -312,7 +289,7 @@ def woken(model: type[TaskRow], *, others: bool, awaits: bool = False) -> Prepar
 
 
 def _leave_place(model: type[TaskRow], name: str, number: int) -> Action:
-    table, key = model.tracker.connection(), place_key(model.tracker.use_case.name, name, number)
+    table, key = model.tracker.connection(), records.place_key(model.tracker.use_case.name, name, number)
     return {"Delete": {"TableName": table.table_name, "Key": key}}
 
 
@@ -320,73 +297,64 @@ class Groups(Participant):
     """Takes part in an end or a creation that changes groups."""
 
     def __init__(self, created: Callable[[], Iterable[Entry]] | None = None) -> None:
-        """Use `created`, which returns the tasks that are created with a success."""
         self._created = created
+        """Returns the tasks that are created with a success."""
         self._changes: dict[tuple[str, str], GroupChange] = {}
         self._places: list[Action] = []
         self._built: list[tuple[GroupChange, int]] = []
 
-    def of(self, model: type[TaskRow], name: str) -> GroupChange:
-        """Return the change of this group, whose row a transaction can write only once."""
+    def change_of(self, model: type[TaskRow], name: str) -> GroupChange:
+        """Return this group's change. There is one, because a transaction can write its row only once."""
         key = model.tracker.use_case.name, name
         return self._changes.setdefault(key, GroupChange(model, name))
 
     @classmethod
-    def of_creation(cls, row: TaskRow, item: Item) -> Groups:
+    def for_creation(cls, row: TaskRow, item: Item) -> Groups:
         """Let a new task enter its group."""
         groups = cls()
-        groups.of(type(row), row.group).entrants.append(NewMember(row, item))
+        groups.change_of(type(row), row.group).entrants.append(NewMember(row, item))
         return groups
 
     @classmethod
-    def of_success(cls, run: Journal[Any], row: TaskRow) -> Groups | None:
-        """Store the group's data, hand on the turn after the last step, and let created tasks enter their groups.
-
-        Raises ValueNotStorableError if the block has changed the data to something that cannot be stored.
-        """
+    def for_success(cls, run: Journal[Any], row: TaskRow) -> Groups | None:
+        """Store the group's data, hand on the turn after the last step, and let created tasks enter their groups."""
         of_run, follow_ups = run.additions.get("group"), run.additions.get("follow_ups")
         groups = cls(follow_ups and follow_ups.entrants)
         ends = end_of(run.next_code) is not None and membership_of(row) is not Membership.NONE
-        data = of_run and of_run.changed()
+        data = of_run and of_run.changed_data()
         if data is not None:
-            change = groups.of(type(row), row.group)
+            change = groups.change_of(type(row), row.group)
             change.data, change.holder = data, row.task_id
         if ends:
             groups.leave(row)
         return groups if ends or data is not None or (follow_ups and any(follow_ups.entrants())) else None
 
     @classmethod
-    def of_ignored(cls, row: TaskRow) -> Groups | None:
-        """Hand on the turn, or give up the place."""
+    def for_ignoring(cls, row: TaskRow) -> Groups | None:
+        """Hand on the task's turn, or give up its place."""
         if membership_of(row) in {Membership.NONE, Membership.ENDED}:
             return None
         groups = cls()
         groups.leave(row)
         return groups
 
-    @classmethod
-    def of_deletion(cls, row: TaskRow) -> Groups | None:
-        """Hand on the turn of a deleted task, or give up its place."""
-        return cls.of_ignored(row)
+    for_deletion = for_ignoring
 
     def leave(self, row: TaskRow) -> None:
-        """Hand on the turn of a task that ends, or leave its place if it still waits.
-
-        The task's own write must require that it did not get its turn since it was read.
-        """
+        """Hand on the turn of a task that ends, or give up its place."""
         if row.turn_due_time is not None:
             self._places.append(_leave_place(type(row), row.group, row.group_number))
         else:
-            self.of(type(row), row.group).leaving = row.task_id
+            self.change_of(type(row), row.group).leaving = row.task_id
 
     def actions(self) -> list[Action]:
-        """Return the writes on all groups, built from the present rows."""
+        """Build the writes on all groups from the present rows."""
         self._built, actions = [], [*self._places]
         if self._created is not None:
             for change in self._changes.values():
                 change.entrants = []
             for model, name, entrant in self._created():
-                self.of(model, name).entrants.append(entrant)
+                self.change_of(model, name).entrants.append(entrant)
         for change in self._changes.values():
             of_group = change.actions()
             self._built.append((change, len(of_group)))
@@ -394,38 +362,35 @@ class Groups(Participant):
         return actions
 
     def made_due(self) -> list[MadeDue]:
-        """Return the tasks that got the turn of their groups."""
+        """Return the tasks that their turns made due."""
         return [change.next for change, _ in self._built if change.next is not None]
 
-    def refused(self, reasons: Sequence[Reason]) -> None:
+    def handle_refusal(self, reasons: Sequence[Reason]) -> None:
         """Tell each group why its own writes were refused."""
         left = iter(reasons[len(self._places) :])
         for change, count in self._built:
             own = list(islice(left, count))
             if any(reason is not None and reason.code == REFUSED for reason in own):
-                change.refused(own)
+                change.handle_refusal(own)
 
 
 class GroupOfRun:
-    """The group of a running task."""
+    """A running task's group."""
 
     def __init__(self, row: TaskRow) -> None:
         self.name: str = row.group
-        """The name of the group."""
+        """The group's name."""
         self._row = row
         self._touched: dict[str, tuple[str, dict[str, Any]]] = {}
-        """The stored data as JSON, and the present data. Empty until the block uses it."""
+        """The stored and the present data, once the block uses it."""
 
     @property
     def data(self) -> dict[str, Any]:
-        """A dictionary that the group's tasks share. The success saves the block's changes.
-
-        The first access reads it, with one request. Two threads that ask at the same time get the same dictionary.
-        """
+        """A dictionary that the group's tasks share. The first access reads it, and the success saves it."""
         if not self._touched:
             row, _ = read_queue(type(self._row), self.name, places=0)
             text = (row or _IDLE).data
-            self._touched.setdefault("data", (text, data_in(text, self.name)))
+            self._touched.setdefault("data", (text, records.data_in(text, self.name)))  # another thread may be faster
         return self._touched["data"][1]
 
     @data.setter
@@ -433,10 +398,10 @@ class GroupOfRun:
         text, _ = self._touched.get("data", ("?", {}))
         self._touched["data"] = text, data
 
-    def changed(self) -> str | None:
+    def changed_data(self) -> str | None:
         """Return the data as JSON if the block has changed it."""
         if not self._touched:
             return None
         before, data = self._touched["data"]
-        text = data_text(data, self.name, self._row.task_id)
+        text = records.data_text(data, self.name, self._row.task_id)
         return None if text == before else text

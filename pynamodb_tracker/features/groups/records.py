@@ -1,4 +1,4 @@
-"""The records of a group: its row, and a place for each task that waits for its turn."""
+"""A group's items: its row, and a place per task that waits for its turn."""
 
 from __future__ import annotations
 
@@ -17,49 +17,48 @@ from pynamodb_tracker.model.data import bounded_json
 from pynamodb_tracker.model.overflow import GROUP_OF, group_range_key, item_key
 
 MAX_DATA_BYTES = 350_000
-"""Bytes of a group's data as JSON. It has to fit into one item."""
-
+"""Bytes as JSON."""
 _DIGITS = 10
 
 
 class GroupRow(NamedTuple):
-    """The row of a group."""
+    """A group's row."""
 
     turn: str | None
-    """The task that has the turn: it is due, running, or waiting for a retry."""
+    """The task that has the turn."""
     last: int
-    """The number of the task that entered last."""
+    """The last number so far."""
     data: str
     """The group's data as JSON."""
     version: int
-    """How often the row was written. A write that was decided by an older version is refused."""
+    """How often the row was written."""
 
 
 class Place(NamedTuple):
-    """The place of a task that waits for its turn."""
+    """A waiting task's place."""
 
     number: int
     task_id: str
     turn_due_time: datetime
     """When the task may start once it has its turn."""
     status: int
-    """The code of its state, which does not change while it waits."""
+    """Its state's code, which does not change while it waits."""
     creation: str
-    """The token of its creation."""
+    """Its creation token."""
 
 
 def row_key(use_case: str, name: str) -> Item:
-    """Return the stored key of a group's row."""
+    """Return the stored key for a group's row."""
     return item_key(name, group_range_key(use_case))
 
 
 def place_key(use_case: str, name: str, number: int) -> Item:
-    """Return the stored key of a place. Places sort by number."""
+    """Return a place's stored key. Places sort by number."""
     return item_key(name, f"{_places(use_case)}{number:0{_DIGITS}d}")
 
 
 def last_range_key(use_case: str) -> str:
-    """Return the highest range key of a place."""
+    """Return the highest possible range key."""
     return _places(use_case) + "9" * _DIGITS
 
 
@@ -68,10 +67,7 @@ def _places(use_case: str) -> str:
 
 
 def parse(use_case: str, name: str, items: Iterable[Item]) -> tuple[GroupRow | None, list[Place]]:
-    """Return the row of a group, and its places in order.
-
-    Items of other use cases may lie between them, such as one whose name continues this one's with a `!`.
-    """
+    """Return a group's row and its places in order, without other use cases' items."""
     row, places, own, prefix = None, [], group_range_key(use_case), _places(use_case)
     try:
         for item in items:
@@ -85,13 +81,13 @@ def parse(use_case: str, name: str, items: Iterable[Item]) -> tuple[GroupRow | N
                 places.append(Place(int(key.removeprefix(prefix)), member, due_time, code, creation))
     except (KeyError, ValueError) as error:
         raise TrackerError(
-            f"cannot read the group {name!r} of use case {use_case!r}: another program has changed it: {error!r}"
+            f"cannot read the group {name!r} of use case {use_case!r}. Another program has changed it: {error!r}"
         ) from error
     return row, places
 
 
 def stored_place(use_case: str, name: str, place: Place) -> Item:
-    """Return the stored form of a place."""
+    """Return a place in stored form."""
     return {
         **place_key(use_case, name, place.number),
         GROUP_OF: {STRING: use_case},
@@ -103,26 +99,26 @@ def stored_place(use_case: str, name: str, place: Place) -> Item:
 
 
 def is_waiting_at(item: Mapping[str, Any], name: str, number: int) -> bool:
-    """Return whether the task in this row still waits at this place. It may have ended, or entered again."""
+    """Return whether the task in this row still waits at this place."""
     place = item.get("group"), item.get("group_number")
     return "turn_due_time" in item and place == ({STRING: name}, {NUMBER: str(number)})
 
 
 def data_in(text: str, name: str) -> dict[str, Any]:
-    """Parse the data of a group."""
+    """Parse a group's data."""
     try:
         data = json.loads(text)
     except ValueError as error:
         raise TrackerError(f"the data of group {name!r} cannot be read: {error}") from error
     if not isinstance(data, dict):
-        raise TrackerError(f"the data of group {name!r} cannot be read: it is a dictionary, not {shown(data)}")
+        raise TrackerError(f"the data of group {name!r} cannot be read: it must be a dictionary, not {shown(data)}")
     return data
 
 
 def data_text(data: object, name: str, task_id: str) -> str:
-    """Return the data of a group as JSON. Raises ValueNotStorableError if it cannot be stored."""
+    """Return a group's data as JSON. Raises ValueNotStorableError."""
     described, advice = f"the data of group {name!r}", "keep large values in an object store, or in a task"
     if not isinstance(data, dict):
-        problem = f"{described} cannot be stored: it is a dictionary, not {shown(data)}"
+        problem = f"{described} cannot be stored: it must be a dictionary, not {shown(data)}"
         raise ValueNotStorableError(problem, task_id=task_id, attribute="group.data")
     return bounded_json(data, "it", described, MAX_DATA_BYTES, advice, task_id=task_id, attribute="group.data")

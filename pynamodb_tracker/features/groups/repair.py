@@ -1,4 +1,4 @@
-"""Repair of groups that stopped: another program, or a person, deleted the group's row or the task with the turn."""
+"""Repairing groups in which another program, or a person, has deleted or changed a row."""
 
 from __future__ import annotations
 
@@ -19,26 +19,25 @@ from pynamodb_tracker.writes.participants import Action, is_busy
 
 
 def needs_repair(model: type[TaskRow], name: str) -> bool:
-    """Return whether nobody will hand on the turn: its task has ended or is gone, or no task has it."""
+    """Return whether nobody will hand on the turn."""
     row, places = read_queue(model, name)
     turn = None if row is None else row.turn
     if turn is None:
         return bool(places)
-    holder = _holder(model, turn)
+    holder = _read_holder(model, turn)
     return _if_ended(model, name, turn, holder) is not None or (holder is not None and is_beyond_limit(holder))
 
 
 def repair(model: type[TaskRow], name: str) -> str | None:
-    """Hand on the turn if its task has ended or is gone, and return the task that has it then, or None.
+    """Hand on the turn if its task has ended or is gone, and return the task with the turn.
 
-    A task that has the turn and is parked beyond its limit is due at that. Groups need this only if another program, or
-    a person in the console, has changed or deleted a row.
+    If that is parked beyond its limit, make it due.
     """
     retry = 0
     while True:
         row, places = read_queue(model, name)
         turn = None if row is None else row.turn
-        holder = None if turn is None else _holder(model, turn)
+        holder = None if turn is None else _read_holder(model, turn)
         check = None if turn is None else _if_ended(model, name, turn, holder)
         if holder is not None and is_beyond_limit(holder):
             _end_wait(holder)
@@ -57,7 +56,7 @@ def repair(model: type[TaskRow], name: str) -> str | None:
 
 
 def forget(model: type[TaskRow], name: str) -> None:
-    """Delete the row of a group, with its data, unless a task has the turn."""
+    """Delete a group's row with its data, unless a task has the turn."""
     if repair(model, name) is None:
         table = model.tracker.connection()
         request = table.get_operation_kwargs("", "", condition=TURN.does_not_exist())
@@ -66,7 +65,7 @@ def forget(model: type[TaskRow], name: str) -> None:
             send(table, "DeleteItem", {**request, "Key": row_key(model.tracker.use_case.name, name)})
 
 
-def _holder(model: type[TaskRow], task_id: str) -> TaskRow | None:
+def _read_holder(model: type[TaskRow], task_id: str) -> TaskRow | None:
     item = next(get_items(model.tracker.connection(), [model.tracker.key(task_id)]), None)
     return None if item is None else readable(load(model, item))
 
@@ -84,7 +83,7 @@ def _end_wait(row: TaskRow) -> None:
 
 
 def _if_ended(model: type[TaskRow], name: str, task_id: str, row: TaskRow | None) -> Action | None:
-    """Return the check that a task has ended or is gone, or None if it keeps the turn, as a damaged one does."""
+    """Return the check that a task has ended or is gone, or None if it keeps the turn."""
     key, condition = model.tracker.key(task_id), TaskRow.task_id.does_not_exist()
     if row is not None:
         item = row._row_state.stored

@@ -1,12 +1,12 @@
 "use strict";
-// Refresh, keys and small comforts. Without this file every view and every form works as well: all HTML is the server's,
-// and nothing that is stored is ever parsed here as HTML or code.
+// Refresh, keys and small comforts. Every view and form also works without this file. It never parses stored text as
+// HTML or code.
 (() => {
   const root = document.documentElement;
   const first = (selector) => document.querySelector(selector);
   const all = (selector) => [...document.querySelectorAll(selector)];
 
-  // The browser keeps the viewer's choices. Private windows may refuse that.
+  // Private windows may refuse to store choices.
   const recall = (name) => { try { return localStorage.getItem(`tracker-${name}`); } catch { return null; } };
   const remember = (name, value) => { try { localStorage.setItem(`tracker-${name}`, value); } catch { /* not kept */ } };
 
@@ -20,7 +20,7 @@
   setTheme(recall("theme")); // in the head, before the first paint
   root.classList.add("script");
 
-  let at = -1; // the row that the keys are at
+  let at = -1; // the row that the keys have selected
   let loaded = Date.now();
   let isBusy = false;
   let isStopped = false;
@@ -37,7 +37,7 @@
   const isInUse = () => isBusy || document.hidden || first("dialog[open], details.ask[open], [name=task]:checked")
     || document.activeElement.matches("input, select, textarea");
 
-  // Times are in the viewer's zone. Their titles have UTC, as the server writes them.
+  // Times are in the viewer's zone, and their titles in UTC.
   const showTimes = () => all("time[data-local]").forEach((each) => {
     const two = "2-digit", date = { year: "numeric", month: two, day: two };
     const minute = { hour: two, minute: two, timeZoneName: "short" }, time = new Date(each.dateTime);
@@ -74,8 +74,7 @@
     bar.querySelectorAll("button").forEach((button) => { button.disabled = !number; });
   };
 
-  // Put the main part of another answer in place of this one; the focus stays on the same link or button. False if it
-  // is no page, but a refusal in plain text.
+  // Replace the main part with another response's. Keep the focus, and details open. Return false for plain text.
   const replaceMain = (html) => {
     const answer = new DOMParser().parseFromString(html, "text/html");
     const main = answer.querySelector("main");
@@ -102,20 +101,20 @@
       const url = new URL(location.href);
       if (isFresh) url.searchParams.set("fresh", "1");
       const answer = await fetch(url);
-      if (answer.status === 401) { remember("live", "off"); say("Logged out: open the address from the terminal again"); }
+      if (answer.status === 401) { remember("live", "off"); say("Logged out. Open the address from the terminal again."); }
       else if (!replaceMain(await answer.text())) location.reload();
-    } catch { say("The server of this page does not answer"); } finally { isBusy = false; loaded = Date.now(); }
+    } catch { say("The page's server is not responding"); } finally { isBusy = false; loaded = Date.now(); }
   };
-  // Tasks that match are changed in slices: each answer has the form of the next one.
+  // Matching tasks are changed in slices. Each response contains the next slice's form.
   const sendSlices = async (form) => {
     isBusy = true;
     try {
       for (let next = form; next && !isStopped; next = first("form[data-next-slice]")) {
         const answer = await fetch(next.action, { method: "POST", body: new URLSearchParams(new FormData(next)) });
         const html = await answer.text();
-        if (!replaceMain(html)) { say(html); return; } // the form is still here, so continuing would send it forever
+        if (!replaceMain(html)) { say(html); return; } // the same form is still here, so the loop would never end
       }
-    } catch { say("The server of this page does not answer: what is done is done"); } finally { isBusy = false; }
+    } catch { say("The page's server is not responding. Changes so far are kept."); } finally { isBusy = false; }
   };
   const move = (by) => {
     const found = rows();
@@ -137,7 +136,7 @@
     help: () => first("#help").showModal(),
     live: () => { remember("live", isLive() ? "off" : "on"); showState(); },
     refresh: () => refresh(true),
-    stop: () => { isStopped = true; say("Stopped: what is done is done"); },
+    stop: () => { isStopped = true; say("Stopped. Changes so far are kept."); },
     copy: (button) => navigator.clipboard?.writeText(button.dataset.text).then(() => say("Copied")),
   };
   const go = (address) => { if (address) location.assign(address); };
@@ -166,8 +165,7 @@
     const isOwn = event.target.closest("a, button, input, summary, label, td.pick");
     if (row && !isOwn && !getSelection().toString()) location.assign(row.dataset.row);
   });
-  // A time of day is the viewer's, the last one or the next one; in the address it is a time that a colleague elsewhere
-  // understands, too.
+  // Turn the viewer's time of day, the last or the next one, into UTC, so that the address works for colleagues, too.
   const inUtc = (field, isLater) => {
     const [, hours, minutes, day] = /^\s*(?:(?:until )?(\d{1,2}):(\d\d)|(today|yesterday))\s*$/.exec(field.value) ?? [];
     const time = new Date();
@@ -176,7 +174,7 @@
     if (day ? day === "yesterday" : (time > new Date()) !== isLater) time.setDate(time.getDate() + (isLater ? 1 : -1));
     field.value = `${time.toISOString().slice(0, 16)}Z`;
   };
-  // A button says how many tasks it changes.
+  // Show on the button how many tasks it changes.
   document.addEventListener("input", (event) => {
     const number = event.target.name === "first" && event.target.form.querySelector("[data-every]");
     if (number) number.textContent = event.target.value.trim() || number.dataset.every;
@@ -189,7 +187,7 @@
     if (!event.target.matches("form[data-next-slice]")) return;
     event.preventDefault();
     isStopped = false;
-    if (!isBusy) sendSlices(event.target); // the running slice continues by itself
+    if (!isBusy) sendSlices(event.target); // otherwise the loop is still running
   });
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape") all("details.ask[open]").forEach((each) => { each.open = false; });

@@ -230,7 +230,7 @@ def test_a_name_that_cannot_be_stored_is_refused_before_the_part_is_done() -> No
 
 def test_a_part_does_not_begin_within_itself() -> None:
     Bill.create("b")
-    with pytest.raises(RuntimeError, match="is running"), Bill.charge.start("b") as ctx:
+    with pytest.raises(RuntimeError, match="already runs"), Bill.charge.start("b") as ctx:
         ctx.checkpoint("charge", lambda: ctx.checkpoint("charge", lambda: 1))
 
 

@@ -201,7 +201,7 @@ def test_a_transaction_is_refused_that_would_record_the_success_without_its_answ
             pass
         return "too late"
 
-    with pytest.raises(TrackerError, match=r"call ctx\.store_result"):
+    with pytest.raises(TrackerError, match=r"Call ctx\.store_result"):
         Order.confirm_payment.run("o-1", work, store_result=True)
     assert Order.get_task("o-1").state == Order.confirm_payment.failed
 

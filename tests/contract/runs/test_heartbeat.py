@@ -215,7 +215,7 @@ def test_a_loss_is_logged_once_and_ends_the_heartbeat(clock: PacedClock, caplog:
     [record] = [record for record in caplog.records if record.levelno == logging.ERROR]
     assert record.name == "pynamodb_tracker"
     assert vars(record).items() >= {"task_id": "o-1", "step": "confirm_payment", "attempt": 1}.items()
-    assert "the lock of this run was lost" in record.getMessage()
+    assert "this run has lost its lock" in record.getMessage()
 
 
 def test_a_heartbeat_sends_nothing_once_the_block_has_found_out_about_the_loss(clock: PacedClock) -> None:

@@ -130,7 +130,7 @@ def test_operations_on_a_lost_lock_are_refused_at_once_with_the_error_of_the_pro
     Order.create("o-1")
     with pytest.raises(LockLostError), lose(find_out) as ctx:
         for order in (ctx.save, ctx.extend_lock, ctx.save):
-            with recorded() as requests, pytest.raises(LockLostError, match="lock of this run was lost") as caught:
+            with recorded() as requests, pytest.raises(LockLostError, match="this run has lost its lock") as caught:
                 order()
             assert requests == []
             assert caught.value.task is not None
@@ -159,7 +159,7 @@ def test_another_exit_after_a_lost_lock_propagates_with_a_note_and_without_a_req
             requests.clear()
             raise end
         assert requests == []
-    assert "the lock of this run was lost" in caught.value.__notes__[0]
+    assert "this run has lost its lock" in caught.value.__notes__[0]
 
 
 def test_the_error_of_a_lost_lock_propagates_from_the_block(lose: Lose) -> None:

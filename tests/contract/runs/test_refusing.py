@@ -39,7 +39,7 @@ def test_a_missing_task_is_not_found() -> None:
     assert type(error) is TaskNotFoundError
     assert error.task is None
     assert str(error) == (
-        "cannot start confirm_payment of Order 'nothing': there is no such task; write Order.create('nothing') first"
+        "cannot start confirm_payment of Order 'nothing': it does not exist. Call Order.create('nothing') first"
     )
 
 
@@ -59,7 +59,7 @@ def test_a_running_task_is_locked(clock: StoppedClock) -> None:
     assert error.task.worker is not None
     assert error.task.worker in str(error)
     assert str(clock.now() + timedelta(minutes=5)) in str(error)
-    assert "try again after that" in str(error)
+    assert "Try again after that" in str(error)
 
 
 def test_a_lock_is_held_until_it_has_expired_for_every_clock(clock: StoppedClock) -> None:

@@ -188,7 +188,7 @@ def test_a_failure_after_which_another_attempt_is_allowed_creates_nothing() -> N
 
 def the_id_is_taken(_network: Network) -> str:
     Alert.create("f-1/alert", reason="mine", state_of="", kinds=[])
-    return "it exists, not as a follow-up"
+    return "it already exists, not as a follow-up"
 
 
 def the_worker_may_not_create(network: Network) -> str:
@@ -198,7 +198,7 @@ def the_worker_may_not_create(network: Network) -> str:
         return send()
 
     network.rule = rule
-    return "the tasks to be created with it are not"
+    return "the follow-up tasks were not created"
 
 
 @pytest.mark.parametrize("ignored", [by_the_last_failure, by_a_claimer, by_a_person])
@@ -228,7 +228,7 @@ def test_a_function_that_raises_creates_nothing_and_is_noted_on_the_error(caplog
     assert (Flight.get_task("f-1").state, list(Alert.send.pending.query())) == (Flight.land.ignored, [])
     assert "when_ignored of land of Flight 'f-1' raised Broken, so it creates nothing" in caplog.text
     assert any("raised Broken" in note for note in given_up.value.__notes__)
-    with pytest.raises(RuntimeError, match="after when_ignored of land of Flight 'f-1' had returned"):
+    with pytest.raises(RuntimeError, match="after when_ignored of land of Flight 'f-1' returned"):
         KEPT.pop()(Alert, "late", reason="", state_of="", kinds=[])
 
 
@@ -308,7 +308,7 @@ def test_a_task_is_ignored_although_its_function_creates_too_many(caplog: pytest
     Cruise.create("c-1")
     assert Cruise.sail.ignore("c-1", reason="fog").state == Cruise.sail.ignored
     assert list(Alert.send.pending.query()) == []
-    assert "cannot create Alert '98', too: one transaction does both, which takes at most 98 of them" in caplog.text
+    assert "cannot create Alert '98' as well. One transaction has room for at most 98 follow-ups" in caplog.text
 
 
 def test_a_busy_group_does_not_keep_a_task_from_being_created(network: Network) -> None:

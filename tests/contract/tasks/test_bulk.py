@@ -147,7 +147,7 @@ def test_a_task_that_was_created_again_after_it_was_read_is_not_ignored(network:
     Order.create("o-1", state=STEP.pending)
     before(network, "UpdateItem", begin_another_life)
     refused = ignore_many(["o-1"], threads=1).refused["o-1"]
-    assert "it was deleted, and created again, while this was under way" in str(refused)
+    assert "the task was deleted and recreated in the meantime" in str(refused)
     assert Order.get_task("o-1").state == STEP.pending
 
 

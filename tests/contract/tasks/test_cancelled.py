@@ -57,7 +57,7 @@ def refusal(call: Callable[..., object], *arguments: Any, **options: Any) -> str
 
 def refused(operation: str) -> str:
     return (
-        f"cannot {operation} of Sale 's-1': it was cancelled at ship by ada then (by phone); only Sale.reopen('s-1') "
+        f"cannot {operation} of Sale 's-1': it was cancelled at ship by ada then (by phone). Only Sale.reopen('s-1') "
         "lets it start again"
     )
 
@@ -122,7 +122,7 @@ def test_a_task_with_the_id_of_a_cancelled_one_is_not_created() -> None:
     Sale.create("s-1")
     cancel()
     with pytest.raises(
-        TaskAlreadyExistsError, match=r"left as it is; it was cancelled at pay by ada at .* \(by phone\)"
+        TaskAlreadyExistsError, match=r"already exists, and it was cancelled at pay by ada at .* \(by phone\)"
     ):
         Sale.create("s-1")
 
@@ -131,7 +131,7 @@ def test_a_row_that_another_program_has_taken_the_record_from_is_still_cancelled
     Sale.create("s-1")
     cancel()
     change(Sale, "s-1", cancelled=None)
-    assert refusal(Sale.pay.run, print).startswith("cannot start pay of Sale 's-1': it was cancelled; only")
+    assert refusal(Sale.pay.run, print).startswith("cannot start pay of Sale 's-1': it was cancelled. Only")
     Sale.delete_task("s-1")
 
 

@@ -26,7 +26,7 @@ def test_a_cancelled_run_records_nothing_and_is_told_who_cancelled_it_and_why() 
     ctx.task.amount = 5
     cancelled = cancel()
     assert cancelled.state == Order.confirm_payment.ignored
-    with pytest.raises(LockLostError, match=r"ada ignored the task \(wrong amount\); nothing of this run"):
+    with pytest.raises(LockLostError, match=r"ada ignored the task \(wrong amount\)\. Nothing was recorded"):
         ctx.extend_lock()
     assert ctx.lock_lost
     with pytest.raises(LockLostError) as told:
@@ -65,7 +65,7 @@ def test_a_run_whose_lock_had_expired_is_still_advised_to_take_a_longer_one(cloc
     slow.__enter__()
     clock.advance(timedelta(hours=1))
     cancel()
-    with pytest.raises(LockLostError, match=r"ada ignored the task .* Take a longer lock_for"):
+    with pytest.raises(LockLostError, match=r"ada ignored the task .* Use a longer lock_for"):
         slow.__exit__(None, None, None)
 
 
@@ -91,7 +91,9 @@ def test_a_waiting_task_is_ignored_as_without_it() -> None:
 def test_a_running_task_is_refused_with_the_way_to_cancel_it() -> None:
     Order.create("o-1")
     die(Order.confirm_payment, "o-1")
-    with pytest.raises(TaskLockedError, match=r"try again after that; ignore takes even_running=True"):
+    with pytest.raises(
+        TaskLockedError, match=r"Try again after that. To ignore it now and cancel its run, pass even_running=True"
+    ):
         Order.confirm_payment.ignore("o-1", reason="wrong amount")
     with pytest.raises(TypeError, match="even_running"):
         Order.confirm_payment.ignore("o-1", reason="wrong amount", even_running="yes")  # type: ignore[arg-type]

@@ -143,7 +143,7 @@ def test_a_task_that_is_missing_is_refused_and_so_is_one_of_another_life(network
         Order.create("o-1")
 
     before(network, "UpdateItem", begin_another_life)
-    with pytest.raises(TaskNotFoundError, match="deleted, and created again"):
+    with pytest.raises(TaskNotFoundError, match="deleted and recreated"):
         cancel()
     assert Order.get_task("o-1").state == Order.confirm_payment.pending
 
@@ -203,7 +203,10 @@ def test_more_descendants_than_fit_are_cancelled_one_by_one_and_the_call_can_be_
     with pytest.raises(UpdateError) as raised:
         Crate.cancel("c", reason="by phone", children=True)
     assert raised.value.__notes__ == [
-        "pynamodb_tracker: 2 are cancelled, and the call can be repeated: slip to cancel 's', crate to cancel 'c/a/b'"
+        (
+            "pynamodb_tracker: 2 tasks are cancelled, and you can repeat the call: slip to cancel 's', "
+            "crate to cancel 'c/a/b'"
+        )
     ]
     done = Crate.cancel("c", reason="by phone", children=True)
     assert (written, done.effect) == (["s", "c/a/b", "c/a/a", "c/a/a", "c/b", "c/a", "c"], "cancelled")

@@ -80,7 +80,7 @@ def test_a_task_that_exists_is_refused_and_left_untouched(happen: Any) -> None:
     if happen in (succeed, fail, die):
         happen(Order.confirm_payment, "o-1")
     before = stored(Order, "o-1")
-    with pytest.raises(TaskAlreadyExistsError, match=r"cannot create Order 'o-1': it exists") as caught:
+    with pytest.raises(TaskAlreadyExistsError, match=r"cannot create Order 'o-1': it already exists") as caught:
         Order.create("o-1", amount=2)
     assert caught.value.task_id == "o-1"
     assert stored(Order, "o-1") == before

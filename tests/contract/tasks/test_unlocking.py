@@ -72,7 +72,7 @@ def test_a_worker_without_its_lock_that_lives_records_nothing() -> None:
     unlocked = unlock()
     with pytest.raises(LockLostError):
         ctx.save()
-    with pytest.raises(LockLostError, match=r"ada unlocked the task \(the host is gone\); nothing of this run"):
+    with pytest.raises(LockLostError, match=r"ada unlocked the task \(the host is gone\)\. Nothing was recorded"):
         lives.__exit__(None, None, None)
     assert Order.get_task("o-1").to_dynamodb_dict() == unlocked.to_dynamodb_dict()
 
@@ -86,7 +86,7 @@ def test_a_run_that_loses_its_lock_after_an_earlier_unlock_is_not_told_of_that(c
     slow.__enter__()
     clock.advance(timedelta(minutes=6))
     die(Order.confirm_payment, "o-1")
-    with pytest.raises(LockLostError, match=r"in_progress, last claimed by .*Take a longer lock_for"):
+    with pytest.raises(LockLostError, match=r"in_progress, last claimed by .*Use a longer lock_for"):
         slow.__exit__(None, None, None)
 
 
@@ -104,7 +104,7 @@ def test_only_the_task_of_the_named_worker_is_unlocked() -> None:
     Order.create("o-1")
     die(Order.confirm_payment, "o-1")
     holder = Order.get_task("o-1").worker
-    with pytest.raises(TaskLockedError, match=f"it is not held by another:1; .* held by {holder}") as caught:
+    with pytest.raises(TaskLockedError, match=f"it is not held by another:1. Attempt .* held by {holder}") as caught:
         unlock(worker="another:1")
     assert caught.value.task is not None
     assert caught.value.task.state == Order.confirm_payment.in_progress
@@ -116,7 +116,7 @@ def test_without_a_name_only_a_task_whose_lock_has_expired_is_unlocked(clock: St
     die(Order.confirm_payment, "o-1")
     task = Order.get_task("o-1")
     clock.advance(timedelta(minutes=5, seconds=2))
-    told = f"its lock is valid until .*; if {task.worker} is dead, pass fencing_token='{task.lock}' or worker='"
+    told = f"its lock is valid until .*. If {task.worker} is dead, pass fencing_token='{task.lock}' or worker='"
     with pytest.raises(TaskLockedError, match=told):
         Order.confirm_payment.unlock("o-1", reason="it seems to be dead")
     clock.advance(timedelta(microseconds=1))
@@ -207,7 +207,7 @@ def test_an_unlock_that_meets_the_next_worker_unlocks_nothing(network: Network) 
         die(Order.confirm_payment, "o-1")
 
     before(network, "UpdateItem", next_worker)
-    told = f"not held by the claim of {holder} that was to be unlocked; attempt 1 is held by {holder} until"
+    told = f"not held by the claim of {holder} that was to be unlocked. Attempt 1 is held by {holder} until"
     with pytest.raises(TaskLockedError, match=told) as caught:
         unlock(worker=holder)
     assert caught.value.task is not None

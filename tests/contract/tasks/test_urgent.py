@@ -386,7 +386,7 @@ def test_a_program_without_the_lane_does_not_find_urgent_tasks_but_takes_them_ou
     program(urgent=True).create("t", urgent=True)
     before = program(urgent=False)
     assert list(before.write.due_ids()) == []
-    assert "lane#10#u' does not belong to write pending; declare urgent=True)" in examine_rows(before)[0].found
+    assert "lane#10#u' does not belong to write pending, so declare urgent=True)" in examine_rows(before)[0].found
     succeed(before.write, "t")
     after = program(urgent=True)
     assert (list(after.send.due_ids()), examine_rows(after)) == (["t"], [])

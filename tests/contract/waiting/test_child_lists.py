@@ -10,7 +10,7 @@ from pynamodb.attributes import NumberAttribute
 from pynamodb.models import Model
 
 from pynamodb_tracker import ExecutionContext, Step, UseCase
-from pynamodb_tracker.features.children.child_list import children_of
+from pynamodb_tracker.features.children.child_list import read_children
 from tests.contract.waiting.test_joins import unheard_once
 from tests.support.network import Network
 from tests.support.recorder import recorded
@@ -49,7 +49,7 @@ def creating(*names: str, wait_until: bool = False) -> Any:
 
 def listed(task_id: str = "c") -> tuple[list[str], int] | None:
     """Return the ids of the children that are found by the list, and how many more the task waits for."""
-    found = children_of([Box.get_task(task_id)]).get((task_id, "box to list"))
+    found = read_children([Box.get_task(task_id)]).get((task_id, "box to list"))
     return found and ([task.task_id for task in found.tasks], found.unlisted)
 
 
@@ -63,7 +63,7 @@ def test_the_children_of_a_task_are_found_until_each_has_ended() -> None:
         Box.split.run("c", creating("a", "b"))
     assert requests.operations == ["UpdateItem", "TransactWriteItems"]
     assert listed() == (["a", "b"], 0)
-    found = children_of([Box.get_task("c")], most=1)["c", "box to list"]
+    found = read_children([Box.get_task("c")], most=1)["c", "box to list"]
     assert ([task.task_id for task in found.tasks], found.unlisted) == (["a"], 1)
     assert sorted(task.task_id for task in AppTask.scan()) == ["a", "b", "c"]
     succeed(Note.print, "a")

@@ -159,10 +159,10 @@ def by_an_unreadable_creator() -> None:
 @pytest.mark.parametrize(
     ("create", "says"),
     [
-        (by_nobody, "it exists, not as a follow-up, and is left"),
-        (by_another_task, "it exists, created by order 'o-2'"),
-        (by_an_earlier_life, "it exists, created by an earlier round of the same task"),
-        (by_an_unreadable_creator, "it exists, and its creator, 'nobody' is not a reference"),
+        (by_nobody, "it already exists, not as a follow-up"),
+        (by_another_task, "it already exists, created by order 'o-2'"),
+        (by_an_earlier_life, "it already exists, created by an earlier round of the same task"),
+        (by_an_unreadable_creator, "it already exists, and its creator is damaged: 'nobody' is not a reference"),
     ],
 )
 def test_the_id_of_another_task_fails_the_attempt(create: Callable[[], None], says: str) -> None:
@@ -182,7 +182,7 @@ def test_the_id_of_a_damaged_task_fails_the_attempt() -> None:
     by_nobody()
     change(Bill, "o-1/bill", creator={"N": "1"})
     Order.create("o-1")
-    with pytest.raises(TaskAlreadyExistsError, match="cannot create Bill 'o-1/bill': it exists"):
+    with pytest.raises(TaskAlreadyExistsError, match="cannot create Bill 'o-1/bill': it already exists"):
         with PAY.start("o-1") as ctx:
             ctx.create(Bill, "o-1/bill", amount=2)
     assert Order.get_task("o-1").state == PAY.failed
@@ -192,7 +192,7 @@ def test_a_follow_up_that_is_gone_after_it_was_refused_is_created() -> None:
     Order.create("o-1")
     with PAY.start("o-1") as ctx:
         ctx.create(Bill, "o-1/bill")
-        follow_ups.follow_ups_of(ctx._journal).refused([CancellationReason("ConditionalCheckFailed")])
+        follow_ups.follow_ups_of(ctx._journal).handle_refusal([CancellationReason("ConditionalCheckFailed")])
     assert bills() == ["o-1/bill"]
 
 
@@ -391,7 +391,7 @@ def test_a_transaction_of_the_block_has_room_for_100_actions_in_all() -> None:
     Order.create("o-1")
     with (
         accounts(),
-        pytest.raises(ValueError, match="101 actions, and takes 100: 1 on the task itself, 1 of yours, and 99"),
+        pytest.raises(ValueError, match="101 actions, more than the 100 allowed: 1 for the task, 1 of yours, and 99"),
     ):
         with PAY.start("o-1") as ctx:
             create_many(ctx, 99)

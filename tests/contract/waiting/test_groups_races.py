@@ -103,7 +103,7 @@ def test_a_new_task_with_the_same_id_is_not_meant_and_keeps_its_turn(
 ) -> None:
     Order.create("o-1", group=group)
     before(network, operation, lambda: delete_and_create("o-1"))
-    with pytest.raises(TaskNotFoundError, match="created again"):
+    with pytest.raises(TaskNotFoundError, match="recreated"):
         end("o-1")
     assert standing() == ("o-1", [], ["o-1"])
 
@@ -209,7 +209,7 @@ def test_a_group_that_others_keep_writing_refuses_after_some_tries(network: Netw
         return send()
 
     network.rule = rule
-    with pytest.raises(TaskNotReadyError, match="it changed 4 times meanwhile"):
+    with pytest.raises(TaskNotReadyError, match="it changed 4 times during the call"):
         ignore("o-1")
     network.rule = passing
     assert standing() == ("o-1", ["o-2"], ["o-1"])

@@ -17,7 +17,8 @@ def test_a_task_says_what_it_waits_for_and_so_does_its_refusal(waits: int, told:
     Order.create("o-1")
     park(Order, "o-1", waits)
     assert (Order.get_task("o-1").blockers, Order.get_task("o-1").waits_for) == (waits, told)
-    with pytest.raises(TaskNotReadyError, match=f"confirm_payment pending, and waits for {told}; it becomes due then"):
+    refused = f"confirm_payment pending, and waits for {told}, so it becomes due then"
+    with pytest.raises(TaskNotReadyError, match=refused):
         Order.confirm_payment.run("o-1", lambda _: pytest.fail("it waits"))
 
 

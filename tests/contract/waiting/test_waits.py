@@ -180,7 +180,7 @@ def test_a_created_task_may_wait_for_a_signal(clock: StoppedClock) -> None:
         ctx.create(Part, "p", wait_for=Part.sealed, until=HOUR)
         with pytest.raises(TypeError, match="a signal that Part declares"):
             ctx.create(Part, "q", wait_for=Claim.paid)
-        with pytest.raises(ValueError, match="takes no group"):
+        with pytest.raises(ValueError, match="cannot have group"):
             ctx.create(Part, "q", wait_for=Part.sealed, group="g")
     report = Part.create_many([{"task_id": "q", "wait_for": Part.sealed, "until": HOUR}])
     assert report.succeeded == ["q"]
