@@ -4,8 +4,6 @@ APScheduler's loop submits a job before it updates or removes it, and an error f
 failed write is kept, and retried before the next look for jobs. Until then, the job does not run.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 from datetime import datetime, timedelta
@@ -48,7 +46,6 @@ class Firings:
                 self._warn_if_late(claim)
 
     def begin(self, job: StoredJob) -> None:
-        """Remember a job that the loop gets."""
         self._jobs[job.id] = job
 
     def current(self, job_id: str) -> StoredJob | None:

@@ -1,7 +1,5 @@
 """Serializes job states as pickles or as JSON, optionally signed."""
 
-from __future__ import annotations
-
 import hmac
 import json
 import math
@@ -16,8 +14,7 @@ from pynamodb_tracker.apscheduler.triggers import decode_time, decode_trigger, e
 
 _MAC = 32
 
-_SHORTEST_KEY = 32
-"""In bytes: https://datatracker.ietf.org/doc/html/rfc2104#section-3"""
+_SHORTEST_KEY = 32  # in bytes: https://datatracker.ietf.org/doc/html/rfc2104#section-3
 
 _PLAIN = (str, bool, int, float, type(None))
 

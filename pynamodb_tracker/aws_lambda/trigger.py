@@ -324,10 +324,7 @@ def trigger_of(event: object) -> Trigger:
 
 
 def state_of_window(event: object) -> dict[str, Any]:
-    """Return the unchanged state for the response to an event in a tumbling window, which Lambda needs.
-
-    https://docs.aws.amazon.com/lambda/latest/dg/services-kinesis-windows.html
-    """
+    # In a tumbling window, Lambda needs it: https://docs.aws.amazon.com/lambda/latest/dg/services-kinesis-windows.html
     if isinstance(event, Mapping) and "isFinalInvokeForWindow" in event:
         return {"state": event.get("state") or {}}
     return {}

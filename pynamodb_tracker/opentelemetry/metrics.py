@@ -1,7 +1,5 @@
 """Metrics about runs and refusals and, on request, how long tasks have been due."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterable
 from datetime import timedelta
@@ -32,8 +30,6 @@ _REASONS: dict[type, str] = {
 
 
 class Metrics(Hook):
-    """Measures runs, and counts refused claims, takeovers and lost locks."""
-
     def __init__(self, meter: Meter) -> None:
         self._duration = meter.create_histogram(
             names.PROCESS_DURATION,
@@ -59,13 +55,11 @@ class Metrics(Hook):
         )
 
     def on_start(self, run: RunDetails) -> None:
-        """Count takeovers."""
         if run.took_over:
-            self._takeovers.add(1, _step_attributes(run))
+            self._takeovers.add(1, _attributes(run.use_case_id, run.step))
 
     def on_end(self, run: RunDetails) -> None:
-        """Record the duration and the outcome."""
-        attributes = _step_attributes(run)
+        attributes = _attributes(run.use_case_id, run.step)
         attributes[names.OUTCOME] = outcome_of(run)
         if (error := error_of(run)) is not None:
             attributes[names.ERROR_TYPE] = type_of(error)
@@ -73,19 +67,17 @@ class Metrics(Hook):
         self._count_skipped(run)
 
     def on_refuse(self, run: RunDetails) -> None:
-        """Count the refusal by its reason."""
-        attributes = _step_attributes(run)
+        attributes = _attributes(run.use_case_id, run.step)
         attributes[names.REASON] = _REASONS.get(type(run.error), "error")
         self._refused.add(1, attributes)
         self._count_skipped(run)
 
     def on_lock_lost(self, run: RunDetails, error: Exception) -> None:  # noqa: ARG002 - the hook's signature
-        """Count the lost lock."""
-        self._locks_lost.add(1, _step_attributes(run))
+        self._locks_lost.add(1, _attributes(run.use_case_id, run.step))
 
     def _count_skipped(self, run: RunDetails) -> None:
         if run.skipped_occurrence:
-            self._skipped.add(1, _step_attributes(run))
+            self._skipped.add(1, _attributes(run.use_case_id, run.step))
 
 
 class DueAges:
@@ -95,7 +87,6 @@ class DueAges:
     """The last call's steps. They are on the class, because a meter keeps an instrument's first callback."""
 
     def __init__(self, models: Iterable[type[Task]]) -> None:
-        """Raise TypeError if a model is not a use case."""
         if isinstance(models, type):
             raise TypeError(f"gauges takes use cases, [{models.__name__}], not {shown(models)}")
         steps: list[BoundStep[Any]] = []
@@ -142,10 +133,6 @@ class DueAges:
                 attributes = _attributes(step.model.tracker.use_case.name, step.name)
                 attributes[names.STATUS] = str(state.status)
                 yield Observation(age.total_seconds(), attributes)
-
-
-def _step_attributes(run: RunDetails) -> dict[str, str]:
-    return _attributes(run.use_case_id, run.step)
 
 
 def _attributes(use_case_id: str, step: str) -> dict[str, str]:

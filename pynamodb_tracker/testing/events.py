@@ -1,7 +1,5 @@
 """Builds events as AWS delivers them to Lambda functions."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Mapping, Sequence
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """Opens tables in memory on moto, or on a local server, and stops the clock."""
 
-from __future__ import annotations
-
 import atexit
 import os
 import threading
@@ -53,7 +51,6 @@ class OneAtATime(SharedConnection):
     _gate = threading.RLock()
 
     def dispatch(self, operation_name: str, operation_kwargs: dict[str, Any]) -> dict[str, Any]:
-        """Send the request once no other is in flight."""
         with self._gate:
             return super().dispatch(operation_name, operation_kwargs)
 
@@ -168,5 +165,4 @@ def open_local_table(table: type[T], *further: type[Task]) -> type[T]:
 
 
 def close_local_tables() -> None:
-    """Close the tables from `open_local_table`."""
     _left_open.close()
