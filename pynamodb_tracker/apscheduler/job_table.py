@@ -300,7 +300,6 @@ class Claims:
         self._owner = ""
 
     def is_free(self, due: DueItem, now: datetime) -> bool:
-        """Return whether this process may claim a due item, perhaps again."""
         return due.owner in {None, self.owner} or self.free_from(due) <= now
 
     def free_from(self, due: DueItem) -> datetime:

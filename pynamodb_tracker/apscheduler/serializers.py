@@ -31,11 +31,9 @@ class Serializer(Protocol):
 
     def dumps(self, state: dict[str, Any], key: JobKey) -> bytes:
         """Return the state as bytes. Raise TypeError or ValueError if it could not be read back."""
-        ...
 
     def loads(self, stored: bytes, key: JobKey) -> dict[str, Any]:
         """Return the state. After an exception, this process skips the job, which stays in the table."""
-        ...
 
 
 class PickleSerializer:

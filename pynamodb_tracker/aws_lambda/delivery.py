@@ -29,8 +29,7 @@ from pynamodb_tracker.work.threads import in_threads
 
 T = TypeVar("T", bound=TaskRow)
 
-MustMatch = str | Sequence[str] | Callable[[Any], object]
-"""What a task's payloads must have in common: paths, or a function that gets the payload."""
+MustMatch = str | Sequence[str] | Callable[[Any], object]  # paths, or a function that gets the payload
 
 _CREATED_AT_ONCE = 25  # the limit of one request
 _TOO_LATE = timedelta(seconds=1)  # with less time left, a record would only use up an attempt
@@ -273,7 +272,6 @@ class Delivery:
                     )
 
     def _lanes(self, records: list[Record]) -> Iterable[list[Record]]:
-        """Return lists of records to run in order."""
         if self._trigger.is_stream:
             return [records]
         lanes: dict[object, list[Record]] = {}

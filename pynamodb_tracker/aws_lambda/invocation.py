@@ -277,7 +277,6 @@ class InvocationAttempt(Attempt):
 
     @property
     def cause(self) -> BaseException | None:
-        """Why the record must be redelivered, if it must."""
         return self.unsent or self.error
 
     @property
@@ -348,7 +347,6 @@ class InvocationAttempt(Attempt):
 
     @property
     def is_broken(self) -> bool:
-        """Whether the table or the next queue was throttled, unreachable, missing or forbidden."""
         return self.unsent is not None or is_broken(self.details)
 
     def __str__(self) -> str:

@@ -25,13 +25,8 @@ from pynamodb_tracker.step.signal import BoundSignal
 
 T = TypeVar("T", bound=TaskRow)
 
-Place = str | Callable[[Any], object]
-"""Where a payload has a value: a path, such as "body.amount", or a function."""
-
-Other = Literal["ack", "conflict"]
-"""The reply to a signal that no run will act on. ack: 200, or the record is acknowledged. conflict: 409, or an error,
-so that a queue keeps the message.
-"""
+Place = str | Callable[[Any], object]  # where a payload has a value: a path, such as "body.amount", or a function
+Other = Literal["ack", "conflict"]  # the reply to a signal that no run will act on
 
 _TRY_AGAIN = timedelta(seconds=5)
 # The status codes of results. 503 for any other error.

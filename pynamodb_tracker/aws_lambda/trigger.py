@@ -1,7 +1,4 @@
-"""Event sources: how to recognize their events, find task ids in them, and respond.
-
-The functions here raise UnreadableEventError if an event lacks something.
-"""
+"""Event sources: how to recognize their events, find task ids in them (or raise UnreadableEventError), and respond."""
 
 import base64
 import json
@@ -22,10 +19,8 @@ log = logging.getLogger("pynamodb_tracker")
 TaskId = str | Callable[[Any], str]
 """Where a payload has the task id: keys and list indexes with dots between them, or a function."""
 
+# In such paths: https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html
 _URL_ENCODED = ".s3.object.key"
-"""S3 URL-encodes the keys of objects in paths that end like this:
-https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html
-"""
 
 
 class UnreadableEventError(TrackerError, ValueError):

@@ -37,21 +37,14 @@ class Metrics(Hook):
             description="Duration of runs, including their first and last request.",
             explicit_bucket_boundaries_advisory=_BUCKETS,
         )
-        self._refused = meter.create_counter(
-            names.REFUSED, unit="{claim}", description="Claims that were refused, or whose request failed."
+        counter = meter.create_counter
+        self._refused = counter(names.REFUSED, "{claim}", "Claims that were refused, or whose request failed.")
+        self._takeovers = counter(
+            names.TAKEOVERS, "{run}", "Runs that took over a task from a worker that had not ended its run."
         )
-        self._takeovers = meter.create_counter(
-            names.TAKEOVERS,
-            unit="{run}",
-            description="Runs that took over a task from a worker that had not ended its run.",
-        )
-        self._locks_lost = meter.create_counter(
-            names.LOCKS_LOST, unit="{lock}", description="Runs that lost their lock."
-        )
-        self._skipped = meter.create_counter(
-            names.SKIPPED_OCCURRENCES,
-            unit="{occurrence}",
-            description="Occurrences of repeating tasks that had no attempts left.",
+        self._locks_lost = counter(names.LOCKS_LOST, "{lock}", "Runs that lost their lock.")
+        self._skipped = counter(
+            names.SKIPPED_OCCURRENCES, "{occurrence}", "Occurrences of repeating tasks that had no attempts left."
         )
 
     def on_start(self, run: RunDetails) -> None:

@@ -113,7 +113,6 @@ def find_dynoxide() -> str:
 
 @contextmanager
 def serving(*, path: str | os.PathLike[str] | None = None, port: int = 0) -> Iterator[str]:
-    """Run dynoxide until the block ends, and yield its address."""
     server = Server(find_dynoxide(), path=path, port=port)
     try:
         yield server.endpoint

@@ -60,7 +60,6 @@ class LocalTable(Protocol):
 
     def __call__(self, table: type[T], *further: type[Task]) -> type[T]:
         """Create these tables, empty and in memory, until the test ends. Return the first one."""
-        ...
 
 
 class LocalServer(Protocol):
@@ -70,7 +69,6 @@ class LocalServer(Protocol):
         self, table: type[Task], *further: type[Task], path: str | os.PathLike[str] | None = None, port: int = 0
     ) -> str:
         """Run a server with these tables until the test ends. Return its address."""
-        ...
 
 
 @contextmanager

@@ -36,7 +36,6 @@ class Batch:
         progress: Callable[[Report], object] | None,
     ) -> None:
         self.report = Report()
-        self._work = work
         self._source = OnceThrough(work, candidates)
         self.dispatcher = Dispatcher([self._source], limit=limit, rate=rate)
         self._progress = progress
@@ -63,8 +62,8 @@ class Batch:
         refused = self.report.refused.items()
         failed = [(task_id, error) for task_id, error in refused if isinstance(error, PynamoDBException)]
         if failed:
-            codes, (task_id, error) = self._work.codes, failed[0]
+            codes, (task_id, error) = self._source.work.codes, failed[0]
             text = "%d tasks of %s are refused at %s, because requests failed. The first one is %r: %s: %s%s"
             ended = ". No more tasks were tried, because their requests would fail, too" if self._has_ended else ""
             about = len(failed), codes.use_case_id, codes.step, task_id, type(error).__name__, error, ended
-            log.warning(text, *about, extra=self._work.log_fields)
+            log.warning(text, *about, extra=self._source.work.log_fields)

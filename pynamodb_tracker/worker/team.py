@@ -123,7 +123,6 @@ def give_signs_of_life(is_alive: Callable[[], bool], give: Callable[[], object])
 
 
 def build_dispatcher(settings: WorkerSettings, work_of: Callable[[BoundStep[Any], Any], StepWork]) -> Dispatcher:
-    """Return a dispatcher of tasks that polls find, or that this process creates."""
     longest, threads, eager = settings.max_poll_interval, settings.concurrency, settings.until_idle
     works = (work_of(*each) for each in settings.functions)
     sources = [Polling(work, longest, threads=threads, eager=eager) for work in works]
