@@ -16,11 +16,9 @@ from pynamodb_tracker.model.failure import add_note
 
 R = TypeVar("R")
 
+# At 8 ms per request and 3 ms of Python per run, a core keeps a handful busy. The others wait for slow responses.
+# `arun_all` runs 25 tasks at a time, and all their ends may hang in one request.
 THREADS, RUN_THREADS, HEARTBEAT_THREADS = 12, 25, 25
-"""At 8 ms per request and 3 ms of Python per run, a core keeps a handful busy. The others wait for slow responses.
-
-`arun_all` runs 25 tasks at a time, and all their ends may hang in one request.
-"""
 
 _this_thread = threading.local()
 

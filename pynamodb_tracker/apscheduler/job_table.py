@@ -171,8 +171,7 @@ class JobTable:
 
     def jobs(self, job_ids: Iterable[str]) -> dict[str, JobItem]:
         keys = [self._job_key(job_id) for job_id in dict.fromkeys(job_ids)]  # DynamoDB refuses duplicate keys
-        found = map(JobItem.load, get_items(self._connection, keys))
-        return {job.job_id: job for job in found}
+        return {job.job_id: job for job in map(JobItem.load, get_items(self._connection, keys))}
 
     def every_job(self, *, whole: bool = True) -> Iterator[JobItem]:
         """Yield all jobs by id, without their state unless `whole`."""

@@ -224,7 +224,7 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
         if job is None or (claim := self._claims.claim(due)) is None:
             return None
         job.claim = claim
-        self._firings.begin(job)
+        self._firings.jobs[job.id] = job
         return job
 
     def _load_job(self, item: JobItem, *, runnable: bool = False) -> StoredJob | None:

@@ -132,5 +132,5 @@ def _attributes(use_case_id: str, step: str) -> dict[str, str]:
     return {
         names.SYSTEM: names.TRACKER,
         names.OPERATION_NAME: names.RUN,
-        names.DESTINATION: names.destination(use_case_id, step),
+        names.DESTINATION: f"{use_case_id}.{step}",
     }

@@ -37,7 +37,3 @@ PROCESS: Final = "process"
 RUN: Final = "run"
 UNKNOWN: Final = "unknown"
 POSTPONED: Final = "postponed"
-
-
-def destination(use_case_id: str, step: str) -> str:
-    return f"{use_case_id}.{step}"

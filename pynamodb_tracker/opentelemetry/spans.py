@@ -47,7 +47,7 @@ class Spans(Hook):
     def on_start(self, run: RunDetails) -> AbstractContextManager[object]:
         origin = _parse_span_context(run.task.trace)
         parent, linked = self._find_relatives(run, origin)
-        destination = names.destination(run.use_case_id, run.step)
+        destination = f"{run.use_case_id}.{run.step}"
         span = self._tracer.start_span(
             f"{names.RUN} {destination}",
             context=parent,

@@ -19,7 +19,6 @@ from pynamodb_tracker.testing.server import serving
 T = TypeVar("T", bound=Task)
 
 _SET_ASIDE = ("AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_DYNAMODB", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS")
-_WITHOUT_ENDPOINTS = {"AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "true"}
 _ANY_CREDENTIALS = {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local"}
 
 _left_open = ExitStack()
@@ -88,7 +87,7 @@ def local_table(table: type[T], *further: type[Task]) -> Iterator[type[T]]:
         raise ImportError(f"local_table needs moto: pip install '{INSTALLABLE}[local]'") from error
     models = _check_classes("local_table", [table, *further])
     with ExitStack() as stack:
-        _set_environment(stack, _WITHOUT_ENDPOINTS)
+        _set_environment(stack, {"AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "true"})
         stack.enter_context(mock_aws())
         _connect(stack, models, None, OneAtATime)
         yield table

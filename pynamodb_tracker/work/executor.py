@@ -1,10 +1,8 @@
 """Runs attempts at the same time, on threads. `task_executor` runs them on an event loop.
 
-    dispatcher:   take ---- take ------------- take ---- None
-                    |         |                  |
-    threads:        attempt   attempt ------     attempt      each in a copy of the caller's context
-
-An executor lets attempts end, releases them after a grace time, or abandons them.
+dispatcher:   take ---- take ------------- take ---- None
+                |         |                  |
+threads:        attempt   attempt ------     attempt      each in a copy of the caller's context
 """
 
 import queue
