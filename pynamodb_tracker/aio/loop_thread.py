@@ -69,8 +69,6 @@ class LoopThread:
 
 
 class _Call(Generic[R]):
-    """An async function's call. The calling thread waits for its end."""
-
     def __init__(self, work: Callable[[], Coroutine[Any, Any, R]]) -> None:
         self.ended = threading.Event()
         self._work = work

@@ -106,8 +106,6 @@ class JobItem:
 
 @dataclass(frozen=True, slots=True)
 class DueItem:
-    """A job's due time, and who claimed it."""
-
     job_id: str
     time: int
     owner: str | None = None

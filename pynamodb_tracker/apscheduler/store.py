@@ -188,7 +188,6 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
         return f"<{type(self).__name__} ({self._name})>"
 
     def _find_due(self, until: int) -> list[tuple[DueItem, JobItem]]:
-        """Return due items that this scheduler may claim, with their jobs."""
         candidates = self._find_candidates(until)
         jobs = self._table.jobs(due.job_id for due in candidates)
         found, stray = list[tuple[DueItem, JobItem]](), set[DueItem]()

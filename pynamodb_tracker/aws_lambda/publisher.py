@@ -96,8 +96,6 @@ def event_publisher(
 
 @dataclass(frozen=True, slots=True)
 class _Event:
-    """A task's transition, from one record."""
-
     id: str
     task: tuple[str, str]
     entry: Mapping[str, Any]  # in the request

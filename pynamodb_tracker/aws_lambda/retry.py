@@ -190,8 +190,6 @@ def _next_queue(
 
 @dataclass(slots=True, kw_only=True)
 class _Sweep:
-    """One scheduled invocation, which processes due tasks while there is time."""
-
     logs: Mapping[BoundStep[Any], InvocationLog]
     which: Mapping[str, Any]  # arguments of `due`
     limit: int | None

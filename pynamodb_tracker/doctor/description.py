@@ -54,8 +54,6 @@ class Unknown:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """An existing table, and the class that declares it."""
-
     declared: Table
     table: Response
     """https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TableDescription.html"""

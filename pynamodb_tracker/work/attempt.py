@@ -201,7 +201,6 @@ class Attempt(Hook):
 
     @property
     def error(self) -> BaseException | None:
-        """The error from the start, the function, or the end."""
         return self.details.error
 
     @property
@@ -223,7 +222,6 @@ class Attempt(Hook):
 
     @property
     def made_due(self) -> list[MadeDue]:
-        """The tasks that the run has made due, now or at a known time."""
         journal = None if self._run is None else self._run.journal
         return [] if journal is None else list(journal.made_due())
 

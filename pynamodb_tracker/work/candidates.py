@@ -142,7 +142,6 @@ class Candidates:
         return self.rotation[-1]
 
     def __iter__(self) -> Iterator[Next]:
-        """Yield ids until each due task was tried."""
         self.tried, self._open, self._begun = set(), set(self.rotation), {}
         empty, with_more = 0, deque[int]()  # shards that have more tasks than one turn
         while (self._open or self._is_lane_open) and self.goes_on():

@@ -151,7 +151,6 @@ class ThreadExecutor(Executor):
                 self._changes.get(timeout=GLANCE)
 
     def start(self) -> None:
-        """Start the next thread, if there may be more."""
         with self._guard:
             if self._started == self.concurrency or (self._started and self.dispatcher.stopped.is_set()):
                 return

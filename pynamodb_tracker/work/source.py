@@ -187,7 +187,6 @@ class StepSource:
         raise NotImplementedError
 
     def follow_up(self, task: MadeDue) -> bool:
-        """Note a task that became due, and return whether it is wanted."""
         raise NotImplementedError
 
     def _note_slot_failure(self, error: PynamoDBException, stopped: threading.Event) -> None:

@@ -106,8 +106,6 @@ def _picklable(error: BaseException) -> BaseException:
 
 
 class _Supervisor:
-    """Runs a process from a thread, and replaces it when it dies."""
-
     def __init__(self, settings: WorkerSettings, number: int, messages: Messages) -> None:
         self.tallies = [Tally() for _ in settings.functions]
         self.errors: list[BaseException] = []
