@@ -17,7 +17,7 @@ R = TypeVar("R")
 if TYPE_CHECKING:
     from pynamodb_tracker.aio.context import AsyncContext
 
-    StepFunction = Callable[[ExecutionContext[T]], object] | Callable[[AsyncContext[T]], Awaitable[object]]
+StepFunction = Callable[[ExecutionContext[T]], object] | Callable[["AsyncContext[T]"], Awaitable[object]]
 
 
 class Bindable(Protocol[T]):
