@@ -94,7 +94,6 @@ class Control(NamedTuple):
 
     @property
     def in_force(self) -> list[Pause]:
-        """The current pauses, ordered by step number."""
         return [pause for _, pause in sorted(self.pauses.items()) if pause.is_in_force]
 
     def undeclared(self, model: type[TaskRow]) -> list[str]:
@@ -253,7 +252,6 @@ def _send(
 
 
 def forget(model: type[TaskRow]) -> None:
-    """Delete the control item, the list of schedules and people's commands."""
     for key in (key_of_control(model), schedules_key(model), commands_key(model)):
         send(model.tracker.connection(), "DeleteItem", {"Key": key})
 

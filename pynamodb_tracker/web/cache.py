@@ -26,8 +26,6 @@ _MOST = 200
 
 @dataclass(slots=True)
 class Spent:
-    """Requests and their consumed capacity."""
-
     requests: int = 0
     reads: float = 0.0
     writes: float = 0.0

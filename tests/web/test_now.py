@@ -1,5 +1,6 @@
 """What needs people now: a shop in trouble against a scan of its table, and what is said of what could not be read."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from datetime import timedelta
@@ -106,6 +107,7 @@ def test_each_error_of_tasks_that_gave_up_is_a_need_with_its_own_command() -> No
         ("1 gave up at Order.ship: GiveUp: lost 1", "reopen or cancel it · 1 more cause", "GiveUp: lost 1"),
     ]
     assert needs()[0].actions[0].command[:2] == ("reopen", "ship.ignored")
+    assert find_now(MODELS).summary.endswith("first · nothing else needs you, as far as the table shows")
 
 
 def give_up(why: str, _: ExecutionContext[Any]) -> None:
@@ -152,6 +154,8 @@ def test_a_command_in_the_terminal_is_one_of_what_people_did(shop: StoppedClock)
     assert ended.code == 0, ended.err
     [(_, kept)] = find_now(MODELS).commands
     assert (kept.by, kept.did, kept.about, kept.tasks) == ("bob", "reopened", "ship.failed", 2)
+    line = re.escape("bob reopened 2 at Order ship.failed")
+    assert re.search(rf"^\d\d:\d\d [A-Z+-][A-Z\d]+  {line}", run("now", of="tests.web.shop:ShopTask").out, re.MULTILINE)
 
 
 @pytest.mark.usefixtures("shop")
