@@ -369,8 +369,7 @@ def _forget() -> None:
 
 @atexit.register
 def _give_back_at_exit() -> None:
-    """Give back all slots when the program exits, because a function may outlive its worker's grace time on a daemon
-    thread."""
+    """Give back all slots when the program exits: a function may run until then, after its worker's grace time."""
     with ending_by(clock.now() + WITHIN):
         for of_table in list(_known.values()):
             for slots in list(of_table.values()):
