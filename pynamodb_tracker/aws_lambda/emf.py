@@ -25,7 +25,7 @@ _MILLISECOND = timedelta(milliseconds=1)
 class EmfHook(Hook):
     """Writes metrics about all runs in this process to stdout, where CloudWatch reads them from the log.
 
-    Use it in AWS Lambda and in containers that log to CloudWatch. A handler's own `metrics` are the same for its
+    `pynamodb-tracker worker` sends its functions' stdout, and so the metrics, to stderr. CloudWatch reads both. Use it in AWS Lambda and in containers that log to CloudWatch. A handler's own `metrics` are the same for its
     events, so use only one of the two.
 
     Args:
