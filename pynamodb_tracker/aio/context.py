@@ -1,27 +1,22 @@
 """The context in an async block, and calls of async functions."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial, update_wrapper
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from pynamodb.transactions import TransactWrite
 
 from pynamodb_tracker.aio.pool import RUNS, in_thread
 from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.dynamodb.connection import sharing_requests
 from pynamodb_tracker.execution.call import check_done, expect_result, result_of
 from pynamodb_tracker.execution.context import TRIES, BlockContext, ExecutionContext, hold
+from pynamodb_tracker.features.groups.queue import GroupOfRun
 from pynamodb_tracker.model import failure_log, hydration
 from pynamodb_tracker.model.data import unread_data
 from pynamodb_tracker.model.row import TaskRow
-
-if TYPE_CHECKING:
-    from pynamodb.transactions import TransactWrite
-
-    from pynamodb_tracker.features.groups.queue import GroupOfRun
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -51,9 +46,9 @@ async def hold_on_loop(ctx: ExecutionContext[Any]) -> None:
 
 def _in_thread(
     method: Callable[Concatenate[ExecutionContext[Any], P], R],
-) -> Callable[Concatenate[AsyncContext[Any], P], Coroutine[Any, Any, R]]:
+) -> "Callable[Concatenate[AsyncContext[Any], P], Coroutine[Any, Any, R]]":
 
-    async def call(ctx: AsyncContext[Any], /, *args: P.args, **options: P.kwargs) -> R:
+    async def call(ctx: "AsyncContext[Any]", /, *args: P.args, **options: P.kwargs) -> R:
         return await in_thread(partial(method, ctx._blocking, *args, **options), RUNS)  # noqa: SLF001 - both are one context
 
     return update_wrapper(call, method)
@@ -72,7 +67,7 @@ class AsyncContext(BlockContext[T_co]):
         self._blocking = ctx
 
     @property
-    def group(self) -> AsyncGroupOfRun:
+    def group(self) -> "AsyncGroupOfRun":
         """The task's group, with its `name` and its data: `await ctx.group.data()`. AttributeError if it has none."""
         return AsyncGroupOfRun(self._blocking.group)
 
@@ -113,28 +108,19 @@ class AsyncContext(BlockContext[T_co]):
 
         Like `ExecutionContext.transaction`. The actions are sent when the block ends, unless it raises.
         """
-        return _AsyncTransaction(self._blocking.transaction(succeed=succeed))
+        return _commit_in_thread(self._blocking.transaction(succeed=succeed))
 
 
-class _AsyncTransaction(AbstractAsyncContextManager["TransactWrite", None]):
-    """A transaction that is open at once, because with `succeed` it must be entered to count as a success."""
-
-    def __init__(self, writes: Any) -> None:
-        self._writes = writes  # a TransactWrite, whose __enter__ and __exit__ are untyped
-
-    async def __aenter__(self) -> TransactWrite:
-        writes: TransactWrite = self._writes.__enter__()
-        return writes
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Commit in a thread, unless the block raised."""
-        leave = partial(self._writes.__exit__, kind, error, trace)
-        if error is None:
-            await in_thread(leave, RUNS)
-        else:
-            leave()
+@asynccontextmanager
+async def _commit_in_thread(writes: Any) -> AsyncIterator[TransactWrite]:
+    """Enter a transaction, whose `__enter__` and `__exit__` are untyped."""
+    entered: TransactWrite = writes.__enter__()
+    try:
+        yield entered
+    except BaseException as error:
+        writes.__exit__(type(error), error, error.__traceback__)
+        raise
+    await in_thread(partial(writes.__exit__, None, None, None), RUNS)
 
 
 class AsyncGroupOfRun:
@@ -171,6 +157,5 @@ async def call(function: Callable[[AsyncContext[T]], Awaitable[R]], ctx: AsyncCo
 
 
 async def call_for_result(function: Callable[[AsyncContext[T]], Awaitable[R]], ctx: AsyncContext[T]) -> R:
-    """Call a function, and store its result with the success."""
     expect_result(ctx)
     return result_of(ctx, await call(function, ctx))

@@ -3,8 +3,6 @@
 Methods that read page by page become async iterators that read ahead in a thread.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from functools import partial, update_wrapper
@@ -22,10 +20,7 @@ _MOST_DATA = 4 * 1024 * 1024  # bytes of off-row data to read ahead, or one task
 
 
 def awaited(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], Coroutine[Any, Any, R]]:
-    """Return an async method that calls `method`, or its override, in a thread.
-
-    Write `areopen = awaited(reopen)` in the class.
-    """
+    """Return an async method that calls `method`, or its override, in a thread."""
     name = method.__name__
 
     async def call(instance: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -38,10 +33,7 @@ def awaited(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P
 def async_version_of(
     method: Callable[Concatenate[Any, P], object],
 ) -> Callable[[Callable[Concatenate[S, ...], R]], Callable[Concatenate[S, P], Coroutine[Any, Any, R]]]:
-    """Return a decorator that makes a function async, with the parameters of `method`, a class method.
-
-    With `awaited`, type checkers would lose the meaning of `Self`.
-    """
+    """Like `awaited`, for a class method, of which type checkers would lose the meaning of `Self` there."""
 
     def decorate(blocking: Callable[Concatenate[S, ...], R]) -> Callable[Concatenate[S, P], Coroutine[Any, Any, R]]:
         async def call(owner: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -75,7 +67,6 @@ def _name_after(call: F, method: Callable[..., Any]) -> F:
 
 
 async def in_thread(function: Callable[[], R]) -> R:
-    """Call a function in a pool's thread."""
     from pynamodb_tracker.aio import pool  # noqa: PLC0415 - few programs have an event loop
 
     return await pool.in_thread(function)

@@ -4,8 +4,6 @@ It lasts until the process ends, so later calls can reuse an HTTP session, for e
 with a running loop, which blocks until the function ends.
 """
 
-from __future__ import annotations
-
 import asyncio
 import atexit
 import os
@@ -24,8 +22,6 @@ _LONGEST_CLOSE = 1.0  # seconds to wait for cancelled tasks when the process end
 
 
 class LoopThread:
-    """An event loop and its thread."""
-
     def __init__(self) -> None:
         self.process = os.getpid()  # a forked process lacks the thread
         self._loop = asyncio.new_event_loop()
@@ -73,8 +69,6 @@ class LoopThread:
 
 
 class _Call(Generic[R]):
-    """An async function's call. The calling thread waits for its end."""
-
     def __init__(self, work: Callable[[], Coroutine[Any, Any, R]]) -> None:
         self.ended = threading.Event()
         self._work = work
@@ -108,7 +102,6 @@ _loops: dict[int, LoopThread] = {}  # by process
 
 
 def loop_thread() -> LoopThread:
-    """Return the loop of this process."""
     if (found := _loops.get(os.getpid())) is None:  # without a lock, because a thread might hold it during a fork
         made = LoopThread()
         if (found := _loops.setdefault(os.getpid(), made)) is not made:

@@ -1,7 +1,5 @@
 """Sends the requests of event loops in threads. No cancellation ends the wait for a request."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 import threading
@@ -18,11 +16,9 @@ from pynamodb_tracker.model.failure import add_note
 
 R = TypeVar("R")
 
+# At 8 ms per request and 3 ms of Python per run, a core keeps a handful busy. The others wait for slow responses.
+# `arun_all` runs 25 tasks at a time, and all their ends may hang in one request.
 THREADS, RUN_THREADS, HEARTBEAT_THREADS = 12, 25, 25
-"""At 8 ms per request and 3 ms of Python per run, a core keeps a handful busy. The others wait for slow responses.
-
-`arun_all` runs 25 tasks at a time, and all their ends may hang in one request.
-"""
 
 _this_thread = threading.local()
 
@@ -36,10 +32,7 @@ class Pool:
         in_forked_process(self._renew)
 
     def submit(self, function: Callable[[], R], stop: threading.Event | None = None) -> Future[R]:
-        """Call a function in a thread, in a copy of this context. Call it at once if this is a pool's thread.
-
-        Once `stop` is set, it retries no requests.
-        """
+        """Call a function in a thread, or here if this is one, in this context. It retries no requests after `stop`."""
         if stop is not None:
             function = partial(_call_until, stop, function)
         if getattr(_this_thread, "is_of_pool", False):  # as in a retry_delay that calls asyncio.run

@@ -1,7 +1,5 @@
 """One run on an event loop. Threads send its requests, but its block, heartbeat and hooks stay on the loop."""
 
-from __future__ import annotations
-
 import asyncio
 import weakref
 from collections.abc import Callable
@@ -65,7 +63,6 @@ class AsyncRun(AbstractAsyncContextManager[AsyncContext[T], bool | None], Generi
         __exit__ = __enter__
 
     async def __aenter__(self) -> AsyncContext[T]:
-        """Claim the task."""
         run = self.run
         if run.journal is not None:
             raise RuntimeError(f"this run of {run.task_id!r} was entered before: call astart() for each run")
@@ -91,7 +88,6 @@ class AsyncRun(AbstractAsyncContextManager[AsyncContext[T], bool | None], Generi
         return ctx
 
     async def _abandon(self, error: BaseException) -> None:
-        """Release the task if it was claimed, because its block never starts."""
         try:
             if self.run.journal is None:  # nothing has to be sent
                 return

@@ -4,8 +4,6 @@ APScheduler's loop submits a job before it updates or removes it, and an error f
 failed write is kept, and retried before the next look for jobs. Until then, the job does not run.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 from datetime import datetime, timedelta
@@ -27,7 +25,7 @@ class Firings:
         self._table = table
         self._codec = codec
         self._patience = patience
-        self._jobs: dict[str, StoredJob] = {}
+        self.jobs: dict[str, StoredJob] = {}
         self.owed: dict[str, tuple[DueItem, datetime | None]] = {}
         """Failed writes by job id: the claim, and the next run time or None to remove the job."""
         self._thread: int | None = None
@@ -35,7 +33,7 @@ class Firings:
     def begin_look(self) -> None:
         """Forget the last look's jobs, and retry failed writes. Raise if the table is unreachable."""
         self._thread = threading.get_ident()
-        self._jobs.clear()
+        self.jobs.clear()
         for job_id, (claim, next_run_time) in list(self.owed.items()):
             try:
                 self._settle(claim, next_run_time)
@@ -47,17 +45,13 @@ class Firings:
                 del self.owed[job_id]
                 self._warn_if_late(claim)
 
-    def begin(self, job: StoredJob) -> None:
-        """Remember a job that the loop gets."""
-        self._jobs[job.id] = job
-
     def current(self, job_id: str) -> StoredJob | None:
         """Return the job if the loop, which runs it, is asking."""
-        return self._jobs.get(job_id) if self._thread == threading.get_ident() else None
+        return self.jobs.get(job_id) if self._thread == threading.get_ident() else None
 
     def end(self, job: StoredJob, claim: DueItem, next_run_time: datetime | None) -> None:
         """Store the job's next run time, or remove the job. Keep others' changes. Never raise an Exception."""
-        self._jobs.pop(job.id, None)
+        self.jobs.pop(job.id, None)
         try:
             until = clock.now() + self._patience
             done = self._table.remove([job.item], until) if next_run_time is None else self._move(job, until)
@@ -110,7 +104,7 @@ class Firings:
 
     def give_back(self) -> None:
         """Retry failed writes, store submitted jobs' next times, and give back the other claims."""
-        left = list(self._jobs.values())
+        left = list(self.jobs.values())
         try:
             self.begin_look()
             for job in left:

@@ -16,8 +16,6 @@ B                      |-- finds the claim, and looks again when it ends --|
 B, if A died           |-- waits until the claim and clock_margin are over -- claims it, and runs that time --|
 """
 
-from __future__ import annotations
-
 import os
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -45,14 +43,11 @@ STATE, NEXT, WRITE, OWNER, UNTIL = "state", "next", "write", "owner", "until"
 _LONGEST_JOB_ID = 990
 """In bytes, out of a range key's 1024: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html"""
 
-MOST_REMOVED = 50
-"""In a transaction, which has up to 100 items."""
-
+MOST_REMOVED = 50  # in a transaction, which has up to 100 items
 TRIES = 8
 
 _PAGE = 25
-_PAGE_UNTIL = 100
-"""Due items per response, for the next due time, and for due jobs."""
+_PAGE_UNTIL = 100  # due items per response, for the next due time, and for due jobs
 
 _DIGITS = 18
 _EPOCH = datetime(1, 1, 1, tzinfo=UTC)
@@ -65,7 +60,6 @@ def micros(time: datetime) -> int:
 
 
 def time_of(stored: int) -> datetime:
-    """Return the UTC time at some microseconds."""
     return _EPOCH + stored * _MICROSECOND
 
 
@@ -85,8 +79,6 @@ def _due_key(time: int, job_id: str = "") -> str:
 
 @dataclass(frozen=True, slots=True)
 class JobItem:
-    """A stored job."""
-
     job_id: str
     state: bytes
     next: int | None  # the next run, or None while the job is paused
@@ -94,7 +86,6 @@ class JobItem:
 
     @classmethod
     def new(cls, job_id: str, state: bytes, next_run_time: datetime | None) -> Self:
-        """Return an item for the next write."""
         time = None if next_run_time is None else micros(next_run_time)
         return cls(_check_job_id(job_id), state, time, secrets.token_hex(8))
 
@@ -109,20 +100,16 @@ class JobItem:
         )
 
     def dump(self) -> Item:
-        """Return the attributes without the key."""
         time: Item = {} if self.next is None else {NEXT: {"N": str(self.next)}}
         return {STATE: {"B": self.state}, WRITE: {"S": self.write}, CHUNK: {"BOOL": True}, **time}
 
 
 @dataclass(frozen=True, slots=True)
 class DueItem:
-    """A job's due time, and who claimed it."""
-
     job_id: str
     time: int
     owner: str | None = None
-    until: int = 0
-    """The end of the claim by its owner's clock, in microseconds."""
+    until: int = 0  # the end of the claim by its owner's clock, in microseconds
 
     @classmethod
     def load(cls, item: Item) -> Self | None:
@@ -140,7 +127,6 @@ class DueItem:
 
     @property
     def expire_time(self) -> datetime:
-        """The end of the claim as a time."""
         return time_of(self.until)
 
 
@@ -182,10 +168,8 @@ class JobTable:
         return None if item is None else JobItem.load(item)
 
     def jobs(self, job_ids: Iterable[str]) -> dict[str, JobItem]:
-        """Return existing jobs by id."""
         keys = [self._job_key(job_id) for job_id in dict.fromkeys(job_ids)]  # DynamoDB refuses duplicate keys
-        found = map(JobItem.load, get_items(self._connection, keys))
-        return {job.job_id: job for job in found}
+        return {job.job_id: job for job in map(JobItem.load, get_items(self._connection, keys))}
 
     def every_job(self, *, whole: bool = True) -> Iterator[JobItem]:
         """Yield all jobs by id, without their state unless `whole`."""
@@ -193,7 +177,6 @@ class JobTable:
         return map(JobItem.load, self._query(TaskRow.use_case_id.startswith(JOB), attributes_to_get=attributes))
 
     def due_items(self, until: int | None = None) -> Iterator[DueItem]:
-        """Yield due items in order, perhaps only up to a time."""
         if until is None:
             found = self._query(TaskRow.use_case_id.startswith(DUE), limit=_PAGE)
         else:
@@ -237,7 +220,6 @@ class JobTable:
         )
 
     def give_back(self, claim: DueItem) -> None:
-        """Remove this claim unless it was replaced."""
         values: Item = {":owner": {"S": claim.owner}, ":until": {"N": str(claim.until)}}
         self._update(claim, "REMOVE #owner, #until", "#owner = :owner AND #until = :until", values)
 
@@ -307,8 +289,6 @@ def _unchanged_condition(job: JobItem) -> dict[str, Any]:
 
 
 class Claims:
-    """This process's claims on one store."""
-
     def __init__(self, table: JobTable, lock_for: timedelta, margin: timedelta) -> None:
         self._table = table
         self._lock_for = lock_for
@@ -317,7 +297,6 @@ class Claims:
         self._owner = ""
 
     def is_free(self, due: DueItem, now: datetime) -> bool:
-        """Return whether this process may claim a due item, perhaps again."""
         return due.owner in {None, self.owner} or self.free_from(due) <= now
 
     def free_from(self, due: DueItem) -> datetime:

@@ -1,7 +1,5 @@
 """Serializes job states as pickles or as JSON, optionally signed."""
 
-from __future__ import annotations
-
 import hmac
 import json
 import math
@@ -16,8 +14,7 @@ from pynamodb_tracker.apscheduler.triggers import decode_time, decode_trigger, e
 
 _MAC = 32
 
-_SHORTEST_KEY = 32
-"""In bytes: https://datatracker.ietf.org/doc/html/rfc2104#section-3"""
+_SHORTEST_KEY = 32  # in bytes: https://datatracker.ietf.org/doc/html/rfc2104#section-3
 
 _PLAIN = (str, bool, int, float, type(None))
 
@@ -34,11 +31,9 @@ class Serializer(Protocol):
 
     def dumps(self, state: dict[str, Any], key: JobKey) -> bytes:
         """Return the state as bytes. Raise TypeError or ValueError if it could not be read back."""
-        ...
 
     def loads(self, stored: bytes, key: JobKey) -> dict[str, Any]:
         """Return the state. After an exception, this process skips the job, which stays in the table."""
-        ...
 
 
 class PickleSerializer:

@@ -1,7 +1,5 @@
 """The job store: APScheduler's interface on your tracker table."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Any
@@ -28,8 +26,7 @@ from pynamodb_tracker.apscheduler.stored_job import JobCodec, StoredJob, Unloada
 from pynamodb_tracker.arguments import check_duration, check_key, shown
 from pynamodb_tracker.task.task import Task
 
-_MOST_CLAIMED = 50
-"""Per look. The loop must get to each job before its claim ends."""
+_MOST_CLAIMED = 50  # Per look. The loop must get to each job before its claim ends
 
 _NEVER = datetime.max.replace(tzinfo=UTC)
 
@@ -79,7 +76,7 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
     def start(self, scheduler: Any, alias: str) -> None:
         """Serve this scheduler. Warn if a takeover would count as a missed run."""
         super().start(scheduler, alias)
-        self._codec.bind(scheduler, alias)
+        self._codec.scheduler, self._codec.alias = scheduler, alias
         self._firings.logger = self._logger
         self._is_shut_down = False
         grace = getattr(scheduler, "_job_defaults", {}).get("misfire_grace_time")
@@ -191,7 +188,6 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
         return f"<{type(self).__name__} ({self._name})>"
 
     def _find_due(self, until: int) -> list[tuple[DueItem, JobItem]]:
-        """Return due items that this scheduler may claim, with their jobs."""
         candidates = self._find_candidates(until)
         jobs = self._table.jobs(due.job_id for due in candidates)
         found, stray = list[tuple[DueItem, JobItem]](), set[DueItem]()
@@ -227,7 +223,7 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
         if job is None or (claim := self._claims.claim(due)) is None:
             return None
         job.claim = claim
-        self._firings.begin(job)
+        self._firings.jobs[job.id] = job
         return job
 
     def _load_job(self, item: JobItem, *, runnable: bool = False) -> StoredJob | None:

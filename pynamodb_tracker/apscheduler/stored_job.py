@@ -1,13 +1,11 @@
 """Jobs from the store, and jobs that cannot be loaded."""
 
-from __future__ import annotations
-
 import logging
 import sys
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Self
 
 from apscheduler.job import Job
 
@@ -35,18 +33,15 @@ def is_exiting() -> bool:
 
 
 class StoredJob(Job):  # type: ignore[misc]  # APScheduler is untyped
-    """A job that remembers its item."""
-
     __slots__ = ("_read", "claim", "item", "run_times")
 
     item: JobItem
     claim: DueItem | None
-    run_times: list[datetime]
-    """The times for which the loop submitted the job."""
+    run_times: list[datetime]  # for which the loop submitted the job
     _read: dict[str, Any]
 
     @classmethod
-    def restore(cls, item: JobItem, state: dict[str, Any]) -> StoredJob:
+    def restore(cls, item: JobItem, state: dict[str, Any]) -> Self:
         """Return the job. Raise if its code is missing, or if the state does not belong to the item."""
         job = cls.__new__(cls)
         job.__setstate__(state)
@@ -59,11 +54,10 @@ class StoredJob(Job):  # type: ignore[misc]  # APScheduler is untyped
         return job
 
     def remember(self, item: JobItem) -> None:
-        """Remember that this item has the job's current values."""
         self.item = item
         self._read = {name: getattr(self, name) for name in _FIELDS}
 
-    def rebase(self, current: StoredJob) -> None:
+    def rebase(self, current: Self) -> None:
         """Take over values that others stored, except where this process changed them."""
         for name in _FIELDS:
             if getattr(self, name) is self._read[name]:
@@ -91,17 +85,11 @@ class StoredJob(Job):  # type: ignore[misc]  # APScheduler is untyped
 
 
 class JobCodec:
-    """Serializes a store's jobs, and restores them for a scheduler."""
-
     def __init__(self, serializer: Serializer, store: str) -> None:
         self._serializer = serializer
         self._store = store
-        self._scheduler: Any = None
-        self._alias: str | None = None
-
-    def bind(self, scheduler: Any, alias: str | None) -> None:
-        """Restore jobs for this scheduler from now on."""
-        self._scheduler, self._alias = scheduler, alias
+        self.scheduler: Any = None  # for which jobs are restored
+        self.alias: str | None = None
 
     def dump(self, job: Job) -> JobItem:
         """Return an item for the job's next write. Raise ValueError if it is too large."""
@@ -115,10 +103,9 @@ class JobCodec:
         return item
 
     def load(self, item: JobItem) -> StoredJob:
-        """Return the job from its item."""
         state = self._serializer.loads(item.state, JobKey(self._store, item.job_id))
         job = StoredJob.restore(item, state)
-        job._scheduler, job._jobstore_alias = self._scheduler, self._alias  # noqa: SLF001 - job stores have to set them
+        job._scheduler, job._jobstore_alias = self.scheduler, self.alias  # noqa: SLF001 - job stores have to set them
         return job
 
 
@@ -137,7 +124,6 @@ class UnloadableJobs:
 
     @property
     def errors(self) -> dict[str, Exception]:
-        """The errors by job id."""
         return {job_id: failure.error for job_id, failure in list(self._failures.items())}
 
     def record(self, item: JobItem, error: Exception) -> bool:
@@ -156,10 +142,8 @@ class UnloadableJobs:
         return self.rests(item.job_id) and self._failures[item.job_id].write == item.write
 
     def forget(self, job_id: str) -> None:
-        """Forget a job that was loaded, replaced or removed."""
         self._failures.pop(job_id, None)
 
     def keep(self, job_ids: AbstractSet[str]) -> None:
-        """Forget all other jobs."""
         for job_id in self._failures.keys() - job_ids:
             self.forget(job_id)

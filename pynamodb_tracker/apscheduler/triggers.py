@@ -1,7 +1,5 @@
 """Converts APScheduler's own triggers and their times to JSON and back."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
@@ -42,7 +40,6 @@ def encode_trigger(trigger: BaseTrigger) -> dict[str, Any]:
 
 
 def decode_trigger(stored: Mapping[str, Any]) -> BaseTrigger:
-    """Return the trigger from JSON values."""
     kind = _KINDS[stored["kind"]]
     state = {name: _decode(value) for name, value in stored.items() if name != "kind"}
     if "fields" in state:
@@ -66,7 +63,6 @@ def encode_time(time: datetime | None) -> dict[str, Any] | None:
 
 
 def decode_time(stored: Mapping[str, Any] | None) -> datetime | None:
-    """Return the time in its zone."""
     return None if stored is None else datetime.fromisoformat(stored["time"]).astimezone(_decode_zone(stored["zone"]))
 
 

@@ -1,7 +1,5 @@
 """Runs an event's records, and builds the response."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -9,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from pynamodb.exceptions import PynamoDBException
 
@@ -31,34 +29,20 @@ from pynamodb_tracker.work.threads import in_threads
 
 T = TypeVar("T", bound=TaskRow)
 
-MustMatch = str | Sequence[str] | Callable[[Any], object]
-"""What a task's payloads must have in common: paths, or a function that gets the payload."""
+MustMatch = str | Sequence[str] | Callable[[Any], object]  # paths, or a function that gets the payload
 
 _CREATED_AT_ONCE = 25  # the limit of one request
 _TOO_LATE = timedelta(seconds=1)  # with less time left, a record would only use up an attempt
 
 
-@dataclass(frozen=True, slots=True)
-class SentSignal:
+class SentSignal(NamedTuple):
     """A signal's result, with the members that an InvocationAttempt has."""
 
     result: Invocation[Any]
-    is_only_here = False
-
-    @property
-    def reason(self) -> Reason | None:
-        """Why the signal is not a success."""
-        return None if self.result.status == "succeeded" else cast("Reason", self.result.status)
-
-    @property
-    def cause(self) -> BaseException | None:
-        """Why the record must be redelivered, if it must."""
-        return self.result.error
-
-    @property
-    def is_broken(self) -> bool:
-        """Whether the table or the queue could not be used."""
-        return self.result.status == "unavailable"
+    reason: Reason | None
+    cause: BaseException | None
+    is_broken: bool
+    is_only_here: bool = False
 
 
 Attempt = InvocationAttempt | SentSignal
@@ -67,14 +51,9 @@ Attempt = InvocationAttempt | SentSignal
 class _Runner(Protocol):
     """A handler's part in a delivery, as a RecordRunner has it."""
 
-    @property
-    def replies(self) -> Replies: ...
-
-    @property
-    def threads(self) -> int: ...
-
-    @property
-    def creates_first(self) -> bool: ...
+    replies: Replies
+    threads: int
+    creates_first: bool
 
     def create_missing(self, records: Sequence[Record], trigger: Trigger, invocation: RunningInvocation) -> int: ...
 
@@ -89,10 +68,8 @@ class _Runner(Protocol):
     def response_to(self, event: Any, result: Invocation[Any]) -> dict[str, Any]: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class RecordRunner(Generic[T]):
-    """Runs the step for a record."""
-
     step: BoundStep[T]
     function: Callable[[ExecutionContext[T], Any], Any]
     task_id: TaskId
@@ -131,7 +108,6 @@ class RecordRunner(Generic[T]):
     def run(
         self, record: Record, trigger: Trigger, invocation: RunningInvocation, batcher: WriteBatcher | None
     ) -> InvocationAttempt:
-        """Run the step for a record's task."""
         attempt, payload = self._attempt(record, trigger, invocation, batcher)
         try:
             if (pause := self.step._definition.pause(lives_long=False)) is None:
@@ -173,7 +149,6 @@ class RecordRunner(Generic[T]):
         return result
 
     def report(self, log: InvocationLog, attempt: InvocationAttempt, record: Record) -> None:
-        """Log and count the result."""
         log.attempt_ended(attempt, record)
 
     def _attributes_of(self, payload: Any) -> Mapping[str, Any]:
@@ -200,7 +175,6 @@ class RecordRunner(Generic[T]):
 
 
 def _read_must_match(where: MustMatch, payload: object) -> object:
-    """Return the payload's values to compare."""
     if callable(where):
         found = triggers.call_on(payload, "must_match", where)
         if found is None:
@@ -225,8 +199,6 @@ def _check_depth(value: object) -> None:
 
 
 class Delivery:
-    """An event that a trigger delivered to a handler."""
-
     def __init__(self, runner: _Runner, trigger: Trigger, invocation: RunningInvocation, log: InvocationLog) -> None:
         self._runner = runner
         self._trigger = trigger
@@ -242,7 +214,6 @@ class Delivery:
         self._left: list[Record] = []  # to redeliver because no time was left
 
     def process(self, event: object) -> Any:
-        """Run the event's tasks, and return the response that the trigger expects."""
         try:
             records = self._trigger.records(event)
         except UnreadableEventError as error:
@@ -301,7 +272,6 @@ class Delivery:
                     )
 
     def _lanes(self, records: list[Record]) -> Iterable[list[Record]]:
-        """Return lists of records to run in order."""
         if self._trigger.is_stream:
             return [records]
         lanes: dict[object, list[Record]] = {}

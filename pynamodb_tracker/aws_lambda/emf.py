@@ -45,7 +45,7 @@ class EmfHook(Hook):
 
     def on_start(self, run: RunDetails) -> None:
         """Count an attempt before its block, which may kill the process."""
-        count_start(self._namespace, run)
+        write(self._namespace, run.use_case_id, run.step, {"Started": 1, "TakenOver": int(run.took_over)})
 
     def on_end(self, run: RunDetails) -> None:
         """Count an attempt that has ended."""
@@ -55,7 +55,6 @@ class EmfHook(Hook):
 
 
 def namespace_of(metrics: object) -> str | None:
-    """Return the namespace for a handler's option `metrics`, or None if that is False."""
     return None if metrics is False else _check_namespace("pynamodb_tracker" if metrics is True else metrics)
 
 
@@ -66,11 +65,6 @@ def _check_namespace(namespace: object) -> str:
         "the namespace of metrics must be 1 to 255 letters, digits and ._/#:- and not begin with AWS/, "
         f"not {shown(namespace)}"
     )
-
-
-def count_start(namespace: str, run: RunDetails) -> None:
-    """Count an attempt that starts."""
-    write(namespace, run.use_case_id, run.step, {"Started": 1, "TakenOver": int(run.took_over)})
 
 
 def count_end(namespace: str, run: RunDetails, *, is_unsent: bool = False) -> None:
@@ -111,7 +105,6 @@ def write(
 
 
 def became_ignored(run: RunDetails) -> bool:
-    """Return whether a run made its task ignored."""
     if run.attempt is not None:
         return run.outcome == "ignored"
     task: Any = run.error.task if isinstance(run.error, TaskIgnoredError) else None

@@ -1,7 +1,5 @@
 """Makes a step's handler, which runs one task per event, or per record in a batch."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
@@ -51,7 +49,7 @@ class StepHandler(Protocol[T_co]):
     def __call__(self, function: Callable[[ExecutionContext[T_co], Any], Any], /) -> Handler: ...
 
     @overload
-    def __call__(self, function: Callable[[AsyncContext[T_co], Any], Awaitable[Any]], /) -> Handler: ...
+    def __call__(self, function: "Callable[[AsyncContext[T_co], Any], Awaitable[Any]]", /) -> Handler: ...
 
     @overload
     def __call__(self, event: Any, context: LambdaContext | None, /) -> Any: ...
@@ -173,7 +171,6 @@ def handles(
 
 
 def _check(runner: RecordRunner[Any]) -> None:
-    """Refuse wrong arguments before the first event arrives."""
     check_parameters(runner.function, "ctx", "event")
     with suppress(ValueError):  # from functions in C
         if list(inspect.signature(runner.function).parameters)[:2] == ["event", "context"]:
@@ -207,7 +204,6 @@ def _check(runner: RecordRunner[Any]) -> None:
 
 
 def check_step(step: object) -> BoundStep[Any]:
-    """Return the step. Raise a TypeError for anything else."""
     if not isinstance(step, BoundStep):
         raise TypeError(f"this takes a step, such as Order.ship, not {shown(step)}")
     return step

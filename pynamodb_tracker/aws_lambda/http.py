@@ -15,25 +15,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from pynamodb_tracker import strict_json
-from pynamodb_tracker.aws_lambda.result import Invocation, InvocationStatus
+from pynamodb_tracker.aws_lambda.result import Invocation
 
 # The status codes of results, unless the content has a `statusCode`.
-_CODES: Mapping[InvocationStatus, int] = {
-    "succeeded": 200,
-    "unreadable": 400,
-    "not_found": 404,
-    "locked": 409,
-    "not_ready": 409,
-    "waits": 409,
-    "cancelled": 410,
-    "ignored": 422,
-    "mismatch": 422,
-    "failed": 500,
-    "paused": 503,
-    "limited": 503,
-    "released": 503,
-    "unavailable": 503,
-}
+_CODES: Mapping[str, int] = (
+    {"succeeded": 200, "unreadable": 400, "not_found": 404, "cancelled": 410, "failed": 500}
+    | dict.fromkeys(("locked", "not_ready", "waits"), 409)
+    | dict.fromkeys(("ignored", "mismatch"), 422)
+    | dict.fromkeys(("paused", "limited", "released", "unavailable"), 503)
+)
 
 
 class _Headers(dict[str, str]):
@@ -50,7 +40,6 @@ class _Headers(dict[str, str]):
 
 
 def is_request(event: object) -> bool:
-    """Return whether an event is an HTTP request."""
     if not isinstance(event, Mapping):
         return False
     context = event.get("requestContext")

@@ -57,16 +57,11 @@ class TaskTimes:
 
     def __init__(self, at_first: timedelta = timedelta(0)) -> None:
         self.at_first = at_first  # the estimate until three tasks have run
-        self._last = deque[timedelta](maxlen=_LAST)
-
-    def note(self, duration: timedelta) -> None:
-        """Add a task."""
-        self._last.append(duration)
+        self.last = deque[timedelta](maxlen=_LAST)
 
     @property
     def expected(self) -> timedelta:
-        """The estimate for the next task."""
-        longest = sorted(list(self._last), reverse=True)  # noqa: C414 - a copy, because other threads add to it
+        longest = sorted(list(self.last), reverse=True)  # noqa: C414 - a copy, because other threads add to it
         return longest[_PLACE - 1] if len(longest) >= _PLACE else self.at_first
 
 
@@ -81,7 +76,6 @@ class RunningInvocation:
 
     @property
     def request_id(self) -> str | None:
-        """The invocation's id, which is recorded as the worker."""
         found: object = None if self.context is None else self.context.aws_request_id
         return found if isinstance(found, str) else None
 
@@ -104,9 +98,8 @@ class RunningInvocation:
         return None if remaining is None else clock.now() + remaining - _TIME_TO_ANSWER
 
     def note_duration(self, duration: timedelta) -> None:
-        """Add a task of this invocation."""
         self._is_first = False
-        self.times.note(duration)
+        self.times.last.append(duration)
 
     def time_for(self, at_least: timedelta, wait: timedelta = timedelta(0)) -> timedelta:
         """Return the wait plus `at_least`, or plus the estimate if that is more. The first task has the initial one."""
@@ -114,13 +107,11 @@ class RunningInvocation:
         return wait + max(at_least, self.times.at_first if self._is_first else self.times.expected)
 
     def has_time_for(self, at_least: timedelta, wait: timedelta = timedelta(0)) -> bool:
-        """Return whether the next task may still start."""
         remaining = self.remaining
         return remaining is None or remaining >= self.time_for(at_least, wait)
 
 
 def is_in_lambda() -> bool:
-    """Return whether this process runs in Lambda."""
     return "AWS_LAMBDA_FUNCTION_NAME" in os.environ or os.environ.get("AWS_EXECUTION_ENV", "").startswith("AWS_Lambda_")
 
 
@@ -133,8 +124,6 @@ def prepare_in_lambda(step: BoundStep[Any], queue: Queue | None = None, *, with_
 
 
 class InvocationAttempt(Attempt):
-    """An attempt at a task in an invocation."""
-
     def __init__(
         self,
         step: BoundStep[Any],
@@ -161,7 +150,6 @@ class InvocationAttempt(Attempt):
         self._begun = clock.now()
 
     def run(self) -> None:
-        """Run a sweep's function on the task, and send it to the next queue."""
         if self.given is not None:
             self.run_function(self.given.source.work.function)
             if self._next_queue is not None:
@@ -226,7 +214,6 @@ class InvocationAttempt(Attempt):
         return found is not None and found.status not in self.codes.own
 
     def follow(self, run: Run[Any]) -> None:
-        """Let a new run update these details, and create a missing task."""
         super().follow(run)
         run.slot_wait = _SLOT_WAIT
         if self._attributes is not None:
@@ -278,7 +265,6 @@ class InvocationAttempt(Attempt):
 
     @cached_property
     def new_attributes(self) -> Mapping[str, Any]:
-        """A new task's attributes."""
         return {} if self._attributes is None else self._attributes()
 
     def _not_storable(self, error: Exception, given: str = "") -> UnreadableEventError:
@@ -291,7 +277,6 @@ class InvocationAttempt(Attempt):
 
     @property
     def cause(self) -> BaseException | None:
-        """Why the record must be redelivered, if it must."""
         return self.unsent or self.error
 
     @property
@@ -358,12 +343,10 @@ class InvocationAttempt(Attempt):
 
     @property
     def claim_error(self) -> BaseException | None:
-        """The error that kept the task from being claimed, unless it is a refusal."""
         return self.error if not self.was_claimed and not isinstance(self.error, exceptions.TaskError) else None
 
     @property
     def is_broken(self) -> bool:
-        """Whether the table or the next queue was throttled, unreachable, missing or forbidden."""
         return self.unsent is not None or is_broken(self.details)
 
     def __str__(self) -> str:

@@ -43,12 +43,10 @@ class InvocationLog:
         self._about = {"request_id": invocation.request_id, "trigger": trigger}
 
     def attempt_started(self, attempt: InvocationAttempt) -> None:
-        """Count an attempt before its block, which may kill the function."""
         if self._namespace is not None:
-            emf.count_start(self._namespace, attempt.details)
+            emf.EmfHook(self._namespace).on_start(attempt.details)
 
     def attempt_ended(self, attempt: InvocationAttempt, record: Record | None = None) -> None:
-        """Report a task's result."""
         if self._namespace is not None:
             emf.count_end(self._namespace, attempt.details, is_unsent=attempt.unsent is not None)
         fields = {
@@ -64,11 +62,9 @@ class InvocationLog:
         log.log(level, "%s %s", attempt, message, extra=self._fields(record, **fields), exc_info=attempt.claim_error)
 
     def write(self, level: int, message: str, record: Record | None = None, **fields: object) -> None:
-        """Write a message about a record or the invocation."""
         log.log(level, "%s", message, extra=self._fields(record, **fields))
 
     def unreadable(self, error: UnreadableEventError, record: Record | None = None) -> None:
-        """Report an unreadable event or record."""
         if self._namespace is not None:
             emf.write(self._namespace, self._step["use_case_id"], self._step["step"], {"Unreadable": 1})
         where = f"record {record.name}: " if record and record.name else ""
@@ -77,7 +73,6 @@ class InvocationLog:
         log.error("%s%s%s", where, task, error, extra=fields, exc_info=error if error.is_by_function else None)
 
     def summary(self, counts: dict[str, Any]) -> None:
-        """Report the invocation's numbers."""
         known = {name.replace("_", " "): number for name, number in counts.items() if number is not False}
         text = ", ".join(name if number is True else f"{number} {name}" for name, number in known.items())
         log.info("%s", text, extra=self._fields(None, **counts))

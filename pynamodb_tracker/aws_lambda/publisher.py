@@ -1,7 +1,5 @@
 """Publishes tasks' transitions on an EventBridge bus, from their table's stream."""
 
-from __future__ import annotations
-
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -28,8 +26,7 @@ from pynamodb_tracker.task.task import Task
 
 log = logging.getLogger("pynamodb_tracker")
 
-_MOST = 10
-"""Entries per request: https://docs.aws.amazon.com/eventbridge/latest/APIReference/API_PutEvents.html"""
+_MOST = 10  # entries per request: https://docs.aws.amazon.com/eventbridge/latest/APIReference/API_PutEvents.html
 _LONGEST_TYPE = 128
 _TRIES = 4
 _CONFIG = Config(connect_timeout=2, read_timeout=4, retries={"total_max_attempts": 2, "mode": "standard"})
@@ -99,8 +96,6 @@ def event_publisher(
 
 @dataclass(frozen=True, slots=True)
 class _Event:
-    """A task's transition, from one record."""
-
     id: str
     task: tuple[str, str]
     entry: Mapping[str, Any]  # in the request

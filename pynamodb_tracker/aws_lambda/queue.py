@@ -1,7 +1,5 @@
 """An SQS queue for messages about tasks."""
 
-from __future__ import annotations
-
 import hashlib
 import logging
 import math
@@ -25,10 +23,8 @@ from pynamodb_tracker.model.row import TaskRow
 log = logging.getLogger("pynamodb_tracker")
 
 _TRIES = 4
+# In a host name, also of VPC and FIPS endpoints and older ones: https://docs.aws.amazon.com/general/latest/gr/sqs-service.html
 _REGION = re.compile(r"(?:^|\.)([a-z]{2,4}(?:-[a-z]+)+-\d+)(?=\.)")
-"""The region in a host name, including VPC and FIPS endpoints and the legacy form:
-https://docs.aws.amazon.com/general/latest/gr/sqs-service.html
-"""
 _GROUP_ID = re.compile(r"[!-~]{1,128}")
 """https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html"""
 _PATIENT = Config(connect_timeout=2, read_timeout=4, retries={"total_max_attempts": 2, "mode": "standard"})
@@ -117,7 +113,6 @@ class Queue:
         return self.unsent(failed) if failed else None
 
     def unsent(self, failures: Sequence[dict[str, Any]]) -> TrackerError:
-        """Return the error for messages that the queue refused."""
         why = ", ".join(sorted({f"{each['Code']}: {each.get('Message', '')}" for each in failures}))
         return TrackerError(f"{len(failures)} messages could not be sent to {self.url}: {why}")
 

@@ -8,20 +8,9 @@ from pynamodb_tracker.model.row import TaskRow
 
 T = TypeVar("T", bound=TaskRow)
 
+_Later = Literal["locked", "not_ready", "waits", "paused", "limited"]
 Reason = Literal[
-    "succeeded",
-    "locked",
-    "not_ready",
-    "waits",
-    "paused",
-    "limited",
-    "not_found",
-    "mismatch",
-    "ignored",
-    "cancelled",
-    "failed",
-    "released",
-    "unavailable",
+    _Later, "succeeded", "not_found", "mismatch", "ignored", "cancelled", "failed", "released", "unavailable"
 ]
 """Why a task did not succeed in this invocation. Replies has a field for each."""
 

@@ -1,7 +1,5 @@
 """A scheduled handler that runs a step's due tasks, or sends them to a queue."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -32,7 +30,7 @@ from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.worker_name import working_as
 from pynamodb_tracker.step import BoundStep, States
 from pynamodb_tracker.step.bound import bound_functions
-from pynamodb_tracker.step.functions import any_function_of, for_threads
+from pynamodb_tracker.step.functions import StepFunction, any_function_of, for_threads
 from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.work.dispatcher import Dispatcher
 from pynamodb_tracker.work.executor import ThreadExecutor
@@ -41,14 +39,12 @@ from pynamodb_tracker.work.source import Given, OnceThrough, StepSource, StepWor
 
 if TYPE_CHECKING:
     from pynamodb_tracker.aio.context import AsyncContext
-    from pynamodb_tracker.step.functions import StepFunction
 
 T = TypeVar("T", bound=TaskRow)
 
 _FIRST_ESTIMATE = timedelta(seconds=10)  # how long a task takes, until three have run
 _TOO_LATE = timedelta(seconds=1)
-_BATCH_SIZE = 10
-"""https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessageBatch.html"""
+_BATCH_SIZE = 10  # https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessageBatch.html
 
 
 class RetryHandler(Protocol):
@@ -60,7 +56,7 @@ class RetryHandler(Protocol):
 
 def retry_handler(
     step: BoundStep[T] | Sequence[type[Task] | BoundStep[Any]],
-    function: Callable[[ExecutionContext[T]], object] | Callable[[AsyncContext[T]], Awaitable[object]] | None = None,
+    function: "Callable[[ExecutionContext[T]], object] | Callable[[AsyncContext[T]], Awaitable[object]] | None" = None,
     *,
     queue_url: str | None = None,
     threads: int = 1,
@@ -194,8 +190,6 @@ def _next_queue(
 
 @dataclass(slots=True, kw_only=True)
 class _Sweep:
-    """One scheduled invocation, which processes due tasks while there is time."""
-
     logs: Mapping[BoundStep[Any], InvocationLog]
     which: Mapping[str, Any]  # arguments of `due`
     limit: int | None
@@ -260,7 +254,6 @@ class _Sweep:
             raise queue.unsent(failed)
 
     def report(self) -> dict[str, int]:
-        """Log each step's numbers, and return them together."""
         if self.out_of_time and not (self.sent or self._number):
             needed = self.invocation.time_for(self.min_time, self.wait)
             next(iter(self.logs.values())).write(
@@ -277,7 +270,6 @@ class _Sweep:
 
     @property
     def _number(self) -> int:
-        """How many tasks have an outcome."""
         return sum(it.succeeded + it.failed + it.ignored + it.refused + it.released for it in self.tallies.values())
 
     def _note(self, attempt: Any) -> None:

@@ -1,12 +1,10 @@
 """A handler of signals: a webhook or a message wakes the task that waits for it."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any, Generic, Literal, TypeVar, get_args
+from typing import Any, Generic, Literal, TypeVar, cast, get_args
 
 from pynamodb_tracker import exceptions
 from pynamodb_tracker.arguments import shown
@@ -27,13 +25,8 @@ from pynamodb_tracker.step.signal import BoundSignal
 
 T = TypeVar("T", bound=TaskRow)
 
-Place = str | Callable[[Any], object]
-"""Where a payload has a value: a path, such as "body.amount", or a function."""
-
-Other = Literal["ack", "conflict"]
-"""The reply to a signal that no run will act on. ack: 200, or the record is acknowledged. conflict: 409, or an error,
-so that a queue keeps the message.
-"""
+Place = str | Callable[[Any], object]  # where a payload has a value: a path, such as "body.amount", or a function
+Other = Literal["ack", "conflict"]  # the reply to a signal that no run will act on
 
 _TRY_AGAIN = timedelta(seconds=5)
 # The status codes of results. 503 for any other error.
@@ -130,10 +123,8 @@ def handles_signal(
     return handler
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Sender(Generic[T]):
-    """Sends a record's signal."""
-
     signal: BoundSignal[T]
     task_id: TaskId
     places: Mapping[str, Place]
@@ -167,7 +158,8 @@ class _Sender(Generic[T]):
             unsent = self.next_queue.send_one(result.task, f"{self.signal.name} {first.token}", group=record.group)
             if unsent is not None:
                 result = replace(result, status="unavailable", error=unsent, retry_after=_TRY_AGAIN)
-        return SentSignal(result)
+        reason: Reason | None = None if result.status == "succeeded" else cast("Reason", result.status)
+        return SentSignal(result, reason, result.error, is_broken=result.status == "unavailable")
 
     def _send(self, task_id: str, options: dict[str, Any]) -> Invocation[Any]:
         try:

@@ -1,7 +1,4 @@
-"""Event sources: how to recognize their events, find task ids in them, and respond.
-
-The functions here raise UnreadableEventError if an event lacks something.
-"""
+"""Event sources: how to recognize their events, find task ids in them (or raise UnreadableEventError), and respond."""
 
 import base64
 import json
@@ -22,10 +19,8 @@ log = logging.getLogger("pynamodb_tracker")
 TaskId = str | Callable[[Any], str]
 """Where a payload has the task id: keys and list indexes with dots between them, or a function."""
 
+# In such paths: https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html
 _URL_ENCODED = ".s3.object.key"
-"""S3 URL-encodes the keys of objects in paths that end like this:
-https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html
-"""
 
 
 class UnreadableEventError(TrackerError, ValueError):
@@ -47,12 +42,10 @@ class Record:
 
 
 def is_path(where: object) -> bool:
-    """Return whether this is a path of keys and list indexes."""
     return isinstance(where, str) and all(where.split("."))
 
 
 def check_place(name: str, where: object) -> None:
-    """Refuse an argument that is neither a path nor a function."""
     if not (callable(where) or is_path(where)):
         raise TypeError(
             f'{name} is a path, such as "detail.order_id", or a function that gets the payload, not {shown(where)}'
@@ -60,12 +53,10 @@ def check_place(name: str, where: object) -> None:
 
 
 def found_at(name: str, where: str | Callable[[Any], object], payload: object) -> object:
-    """Return the payload's value at a path or from a function."""
     return value_at(where, payload) if isinstance(where, str) else call_on(payload, name, where)
 
 
 def read_task_id(where: TaskId, payload: object) -> str:
-    """Return the task id in a payload."""
     if isinstance(where, str) and where.startswith("Records.0.") and isinstance(payload, Mapping):
         records = payload.get("Records")  # of S3, in a message
         if isinstance(records, list) and len(records) > 1:
@@ -87,7 +78,6 @@ def read_task_id(where: TaskId, payload: object) -> str:
 
 
 def call_on(value: object, name: str, function: Callable[[Any], Any]) -> Any:
-    """Call the user's function `name`."""
     try:
         return function(value)
     except UnreadableEventError:
@@ -101,7 +91,6 @@ def call_on(value: object, name: str, function: Callable[[Any], Any]) -> Any:
 
 
 def value_at(path: str, payload: object) -> object:
-    """Return the payload's value at a path."""
     found = payload
     for key in path.split("."):
         if isinstance(found, Mapping) and key in found:
@@ -233,8 +222,6 @@ _TO_STREAMS = Replies(paused="raise").over(_TO_RETRIES)
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """A kind of event source."""
-
     name: TriggerName
     replies: Replies
     payload: Callable[[Any], Any] = _whole_record  # for the user's function
@@ -245,7 +232,6 @@ class Trigger:
     keeps_groups: bool = False  # a message waits until the earlier ones in its group are acknowledged
 
     def records(self, event: object) -> list[Record]:
-        """Return an event's records."""
         if not self.sources:
             if (self is _EVENTBRIDGE and not _is_of_eventbridge(event)) or (self is HTTP and not is_request(event)):
                 raise self._refusal(event)
@@ -263,10 +249,7 @@ class Trigger:
 
 
 def _is_beside_tasks(record: Mapping[str, Any]) -> bool:
-    """Return whether a record from a task table's stream is about an item that is not a task.
-
-    These have a `#` in their range keys, and use case names do not.
-    """
+    """Return whether an item in a task table's stream is not a task: only then its range key has a `#`."""
     keys = record.get("dynamodb", {}).get("Keys", {})
     return "task_id" in keys and SEPARATOR in keys.get("use_case_id", {}).get("S", "")
 
@@ -319,7 +302,6 @@ _ALL = {
 
 
 def trigger_named(name: TriggerName) -> Trigger:
-    """Return the trigger with that name."""
     if name not in _ALL:
         raise ValueError(f"trigger is one of {', '.join(map(repr, get_args(TriggerName)))}, not {shown(name)}")
     return _ALL[name]
@@ -337,10 +319,7 @@ def trigger_of(event: object) -> Trigger:
 
 
 def state_of_window(event: object) -> dict[str, Any]:
-    """Return the unchanged state for the response to an event in a tumbling window, which Lambda needs.
-
-    https://docs.aws.amazon.com/lambda/latest/dg/services-kinesis-windows.html
-    """
+    # In a tumbling window, Lambda needs it: https://docs.aws.amazon.com/lambda/latest/dg/services-kinesis-windows.html
     if isinstance(event, Mapping) and "isFinalInvokeForWindow" in event:
         return {"state": event.get("state") or {}}
     return {}

@@ -37,5 +37,4 @@ def examine(model: type[Task]) -> list[Finding]:
 
 
 def use_cases(model: type[Task]) -> list[str]:
-    """Return the imported use cases, with which the table is compared."""
     return sorted(each.__name__ for each in model.tracker.table.use_cases.values())

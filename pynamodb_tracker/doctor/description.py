@@ -19,12 +19,9 @@ Response = Mapping[str, Any]
 class Severity(StrEnum):
     """How serious a finding is, the worst first."""
 
-    WRONG = "wrong"
-    """The tracker, or a part of it, does not work."""
-    DANGER = "danger"
-    """A guarantee may not hold."""
-    ADVICE = "advice"
-    """A setting could be better, or could not be checked."""
+    WRONG = "wrong"  # the tracker, or a part of it, does not work
+    DANGER = "danger"  # a guarantee may not hold
+    ADVICE = "advice"  # a setting could be better, or could not be checked
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +54,6 @@ class Unknown:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """An existing table, and the class that declares it."""
-
     declared: Table
     table: Response
     """https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TableDescription.html"""
@@ -70,28 +65,23 @@ class Description:
 
     @property
     def owner(self) -> str:
-        """The name of the table's class."""
         return self.declared.owner.__name__
 
     @property
     def schema(self) -> Any:
-        """The schema in `create_table`'s request."""
         return self.declared.owner._get_schema()  # noqa: SLF001 - PynamoDB sends it
 
     @property
     def declared_indexes(self) -> list[Any]:
-        """The declared indexes."""
         return [*self.schema["global_secondary_indexes"], *self.schema["local_secondary_indexes"]]
 
     @property
     def models(self) -> list[type[TaskRow]]:
-        """The table's class and its imported use cases."""
         models = [self.declared.owner, *sorted(self.declared.use_cases.values(), key=lambda each: each.__name__)]
         return cast("list[type[TaskRow]]", models)
 
     @property
     def indexes(self) -> dict[str, Response]:
-        """The existing indexes by name."""
         kinds = ("GlobalSecondaryIndexes", "LocalSecondaryIndexes")
         return {index["IndexName"]: index for kind in kinds for index in self.table.get(kind) or ()}
 
@@ -103,7 +93,6 @@ class Description:
 
     @property
     def is_strongly_consistent(self) -> bool:
-        """Whether this is a global table with strong consistency."""
         return bool(self.other_regions) and self.table.get("MultiRegionConsistency") == "STRONG"
 
 

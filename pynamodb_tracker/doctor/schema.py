@@ -29,7 +29,6 @@ _INDEX_STATES = {
 
 
 def check_keys(description: Description) -> Iterator[Finding]:
-    """Yield table keys with a wrong name or type."""
     found = keys_in_words(description.table["KeySchema"], types_of(description.table["AttributeDefinitions"]))
     expected = keys_in_words(description.schema["key_schema"], types_of(description.schema["attribute_definitions"]))
     for subject, key in expected.items():
@@ -46,10 +45,8 @@ def check_keys(description: Description) -> Iterator[Finding]:
 
 
 def check_attribute_types(description: Description) -> Iterator[Finding]:
-    """Yield attributes with another type than in an undeclared index's key, which DynamoDB refuses to write.
-
-    https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.html#GSI.Writes
-    """
+    # DynamoDB refuses to write an attribute with another type than in an index's key:
+    # https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.html#GSI.Writes
     types = types_of(description.table["AttributeDefinitions"])
     declared = {index["index_name"] for index in description.declared_indexes}
     indexes = [index for name, index in description.indexes.items() if name in declared]
@@ -71,7 +68,6 @@ def check_attribute_types(description: Description) -> Iterator[Finding]:
 
 
 def check_indexes(description: Description) -> Iterator[Finding]:
-    """Yield how declared indexes differ."""
     expected = types_of(description.schema["attribute_definitions"])
     types = types_of(description.table["AttributeDefinitions"])
     for declared in description.declared_indexes:
@@ -98,10 +94,8 @@ def check_indexes(description: Description) -> Iterator[Finding]:
 
 
 def _check_index_keys(name: str, found: Mapping[str, str], expected: Mapping[str, str]) -> Iterator[Finding]:
-    """Yield index keys with a wrong name, which makes queries fail, or a wrong type, which makes writes fail.
-
-    https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.html#GSI.Writes
-    """
+    # A wrong name makes queries fail, a wrong type makes writes fail:
+    # https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.html#GSI.Writes
     for subject, key in expected.items():
         if found[subject] != key:
             if found[subject].partition(" (")[0] == key.partition(" (")[0]:
@@ -112,10 +106,8 @@ def _check_index_keys(name: str, found: Mapping[str, str], expected: Mapping[str
 
 
 def _check_projection(name: str, found: Mapping[str, Any], expected: Mapping[str, Any]) -> Iterator[Finding]:
-    """Yield a projection that lacks attributes, or has extra ones, which makes writes more expensive.
-
-    https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.html#GSI.ThroughputConsiderations.Writes
-    """
+    # Extra attributes make writes more expensive:
+    # https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.html#GSI.ThroughputConsiderations.Writes
     missing, extra = _missing_attributes(expected, found), _missing_attributes(found, expected)
     breaking = [each for each in missing if name == _STATUS_INDEX and each in _NEEDED]
     others = [each for each in missing if each not in breaking]

@@ -39,17 +39,14 @@ _EXPIRE_TIME = TaskRow.expire_time.attr_name
 
 _TABLE_UNITS, _INDEX_UNITS = map(int, write_units(Load(rate=1)))
 """Write units for creating a task and running its only step, with a row up to 1 KB."""
-_LOW_RATE = 10
-"""Tasks per second. A lower capacity is a finding."""
+_LOW_RATE = 10  # Tasks per second. A lower capacity is a finding
 _NO_LIMIT = -1
 _ATTEMPTS_TRIED = 1000
 _FORGOTTEN = timedelta(days=1)
-_SLOTS_ABOVE = 100
-"""How many slots above a limit to read, in case a program still has a higher limit."""
+_SLOTS_ABOVE = 100  # how many slots above a limit to read, in case a program still has a higher limit
 
 
 def check_status(description: Description) -> Iterator[Finding]:
-    """Yield a status other than ACTIVE."""
     status = description.table["TableStatus"]
     if status != "ACTIVE":
         severity = Severity.ADVICE if status == "UPDATING" else Severity.WRONG
@@ -58,7 +55,6 @@ def check_status(description: Description) -> Iterator[Finding]:
 
 
 def check_retry_delays(description: Description) -> Iterator[Finding]:
-    """Yield `retry_delay` functions that fail for an attempt."""
     for model in description.models[1:]:
         for step in model._bound_steps.values():
             retry_delay = step._definition.declared.retry_delay
@@ -85,7 +81,6 @@ def _find_delay_problem(retry_delay: Callable[[int], object], max_attempts: int)
 
 
 def check_control(description: Description) -> Iterator[Finding]:
-    """Yield undeclared required steps, and old pauses."""
     for model in description.models[1:]:
         if not model.tracker.obeys_control():
             continue
@@ -112,7 +107,6 @@ def check_control(description: Description) -> Iterator[Finding]:
 
 
 def check_limits(description: Description) -> Iterator[Finding]:
-    """Yield limits that do not hold, or have blocked slots."""
     models = description.models[1:]
     found = {limit.name: (model, limit) for model in models for limit in limits_of(model)}
     for name, (model, limit) in sorted(found.items()):
@@ -145,11 +139,8 @@ def check_limits(description: Description) -> Iterator[Finding]:
 
 
 def check_time_to_live(description: Description) -> Iterator[Finding]:
-    """Yield time to live that is off, uses another attribute, or is unknown.
-
-    Strongly consistent global tables do not support it:
-    https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/globaltables-CoreConcepts.html
-    """
+    # Strongly consistent global tables do not support it:
+    # https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/globaltables-CoreConcepts.html
     kept = ", ".join(model.__name__ for model in description.models[1:] if model.tracker.use_case.has_expiry)
     if kept:
         effect = f"Without it, ended tasks of {kept} are not deleted in time. "
@@ -186,10 +177,8 @@ def check_time_to_live(description: Description) -> Iterator[Finding]:
 
 
 def _is_number(description: Description, name: str) -> bool:
-    """Return whether a class stores this attribute as a number, because time to live ignores other types.
-
-    https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/time-to-live-ttl-before-you-start.html
-    """
+    # Time to live ignores attributes of other types:
+    # https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/time-to-live-ttl-before-you-start.html
     return any(
         (attribute.attr_name, attribute.attr_type) == (name, NUMBER)
         for model in description.models
@@ -198,11 +187,8 @@ def _is_number(description: Description, name: str) -> bool:
 
 
 def check_replicas(description: Description) -> Iterator[Finding]:
-    """Yield what replicas mean for locks.
-
-    https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/V2globaltables_HowItWorks.html and
-    https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/globaltables-CoreConcepts.html
-    """
+    # https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/V2globaltables_HowItWorks.html and
+    # https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/globaltables-CoreConcepts.html
     if not description.other_regions:
         return
     regions = f"also in {', '.join(description.other_regions)}"
@@ -230,10 +216,7 @@ def check_replicas(description: Description) -> Iterator[Finding]:
 
 
 def check_backups(description: Description) -> Iterator[Finding]:
-    """Yield point-in-time recovery that is off.
-
-    https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Point-in-time-recovery.html
-    """
+    # https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Point-in-time-recovery.html
     is_on = description.backups
     if not isinstance(is_on, Unknown):
         is_on = is_on.get("PointInTimeRecoveryDescription", {}).get("PointInTimeRecoveryStatus") == "ENABLED"
@@ -242,10 +225,7 @@ def check_backups(description: Description) -> Iterator[Finding]:
 
 
 def check_deletion_protection(description: Description) -> Iterator[Finding]:
-    """Yield deletion protection that is off.
-
-    https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/WorkingWithTables.Basics.html#WorkingWithTables.Basics.DeletionProtection
-    """
+    # https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/WorkingWithTables.Basics.html#WorkingWithTables.Basics.DeletionProtection
     is_on = description.table.get("DeletionProtectionEnabled", Unknown())
     meaning = "Without it, a single DeleteTable request deletes all tasks."
     yield from _check_is_on("deletion protection", is_on, "UpdateTable", meaning)
@@ -260,10 +240,8 @@ def _check_is_on(subject: str, is_on: object, request: str, meaning: str) -> Ite
 
 
 def check_capacity(description: Description) -> Iterator[Finding]:
-    """Yield a low capacity. An index with too few units throttles its table, too.
-
-    https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.html#GSI.ThroughputConsiderations.Writes
-    """
+    # An index with too few units throttles its table, too:
+    # https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.html#GSI.ThroughputConsiderations.Writes
     table, index = description.table, description.indexes.get(StatusIndex.Meta.index_name, {})
     on_demand = table.get("BillingModeSummary", {}).get("BillingMode") == "PAY_PER_REQUEST"
     table_units, index_units = (_write_units(each, on_demand=on_demand) for each in (table, index))
@@ -288,8 +266,6 @@ def check_capacity(description: Description) -> Iterator[Finding]:
 
 
 def _write_units(described: Mapping[str, Any], *, on_demand: bool) -> int | None:
-    if on_demand:
-        units = described.get("OnDemandThroughput", {}).get("MaxWriteRequestUnits", _NO_LIMIT)
-    else:
-        units = described.get("ProvisionedThroughput", {}).get("WriteCapacityUnits", _NO_LIMIT)
+    of, name = ("OnDemand", "MaxWriteRequestUnits") if on_demand else ("Provisioned", "WriteCapacityUnits")
+    units = described.get(f"{of}Throughput", {}).get(name, _NO_LIMIT)
     return None if units == _NO_LIMIT else int(units)

@@ -46,13 +46,10 @@ https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/ql-iam.html"""
 
 _UNKNOWN = {"UnknownOperation", "UnknownOperationException"}
 _INVALID, _INVALID_STATEMENT = "ValidationException", "ValidationError"
-_UNHEARD = "InternalServerError"
-"""For a write that may have been applied. A retry shows the outcome."""
+_UNHEARD = "InternalServerError"  # for a write that may have been applied. A retry shows the outcome.
 
 
 class BatchedWrite:
-    """A write that may share a request with others."""
-
     def __init__(self, table: TableConnection, operation: str, request: dict[str, Any], until: datetime | None) -> None:
         self.shared = table.connection
         self.connection = self.shared if until is None else connection_until(table, until)

@@ -33,24 +33,13 @@ from pynamodb.exceptions import (
 )
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.dynamodb import error_codes
+from pynamodb_tracker.dynamodb import error_codes, retries
 from pynamodb_tracker.dynamodb.around import set_variable
 from pynamodb_tracker.dynamodb.forking import in_forked_process
-from pynamodb_tracker.dynamodb.retries import (
-    SHORTEST_TIMEOUT,
-    TRIES,
-    NotSentError,
-    Tries,
-    deadline,
-    end_of_request,
-    is_stopped,
-    slept_before_retry,
-)
 
 log = logging.getLogger("pynamodb_tracker")
 
-Item = dict[str, dict[str, Any]]
-"""An item, or a part of one, in DynamoDB's wire format."""
+Item = dict[str, dict[str, Any]]  # an item, or a part of one, in DynamoDB's wire format
 
 R = TypeVar("R")
 
@@ -68,15 +57,12 @@ MOST_KEYS = 100  # in a BatchGetItem
 
 
 class Refused(Exception):  # noqa: N818 - an expected outcome
-    """A write's condition did not hold.
-
-    `repeated` says whether the request was sent more than once. `item` is the item that failed, if it was asked for.
-    """
+    """A write's condition did not hold."""
 
     def __init__(self, *, repeated: bool, item: dict[str, Any] | None = None) -> None:
         super().__init__()
-        self.repeated = repeated
-        self.item = item
+        self.repeated = repeated  # whether the request was sent more than once
+        self.item = item  # that failed the condition, if it was asked for
 
 
 class MissingTableError(PynamoDBConnectionError, TableDoesNotExist):
@@ -106,8 +92,6 @@ def missing_table(table: TableConnection, cause: Exception | None) -> MissingTab
 
 
 class Batcher(Protocol):
-    """Combines writes from several threads."""
-
     def dispatch(
         self, table: TableConnection, operation: str, request: dict[str, Any], until: datetime | None
     ) -> dict[str, Any]: ...
@@ -123,17 +107,17 @@ def send(
 
     Within `persist`, every failure is retried unless the response proves that retrying cannot help.
     """
-    tries: Tries | None = None
+    tries: retries.Tries | None = None
     repeated, batcher = False, None if operation == "GetItem" else _shared.get()
     while True:
         try:
-            end = end_of_request(until)
+            end = retries.end_of_request(until)
             named = {"TableName": table.table_name, **request}
             if batcher is not None:
                 return batcher.dispatch(table, operation, named, end)
             return connection_until(table, end).dispatch(operation, named)
         except (BotoCoreError, ClientError) as error:
-            tries = tries or Tries(until)
+            tries = tries or retries.Tries(until)
             repeated = repeated or error_codes.was_repeated(error)
             if error_codes.is_condition_failure(error):
                 raise Refused(repeated=repeated or tries.is_lost, item=error_codes.item_met(error)) from None
@@ -161,26 +145,26 @@ def connection_until(table: TableConnection, until: datetime | None) -> Connecti
     seconds = clock.seconds_until(until)
     if seconds >= connection.longest:  # so the deadline is not earlier, either
         return connection
-    end = deadline()
+    end = retries.deadline()
     return connection.within(seconds, math.inf if end is None else clock.seconds_until(end))
 
 
 def read(table: TableConnection, request: Callable[[TableConnection], R]) -> R:
-    tries: Tries | None = None
+    tries: retries.Tries | None = None
     while True:
         try:
-            end = end_of_request(None)
+            end = retries.end_of_request(None)
             bounded = table
             if end is not None:
                 bounded = copy(table)
                 bounded.connection = connection_until(table, end)
             return request(bounded)
-        except NotSentError as error:
+        except retries.NotSentError as error:
             raise GetError(f"Failed to read: {error}", error) from error
         except PynamoDBConnectionError as error:
             if error_codes.is_missing_table(error.cause):
                 raise missing_table(table, error.cause) from error
-            tries = tries or Tries()
+            tries = tries or retries.Tries()
             if not tries.failed(error.cause or error):
                 raise
 
@@ -206,7 +190,7 @@ def get_items(table: TableConnection, keys: Sequence[Item], *, consistent: bool 
     """Read items by key, requesting unprocessed keys again."""
     for at in range(0, len(keys), MOST_KEYS):
         left: Any = [_plain_key(key) for key in keys[at : at + MOST_KEYS]]
-        tries, requests = Tries(), 0
+        tries, requests = retries.Tries(), 0
         while left:
             response = read(table, methodcaller("batch_get_item", left, consistent_read=consistent))
             yield from response["Responses"].get(table.table_name, [])
@@ -215,15 +199,15 @@ def get_items(table: TableConnection, keys: Sequence[Item], *, consistent: bool 
             requests += 1
             if not left:
                 break
-            if requests == TRIES:
+            if requests == retries.TRIES:
                 text = "the table %s returns BatchGetItem in small pieces: %d keys remain after %d requests"
                 log.warning(text, table.table_name, len(left), requests)
             message = f"{len(left)} keys were not processed, which happens while the table is throttled"
             code = "ProvisionedThroughputExceededException"  # as for a single request
             error = ClientError({"Error": {"Code": code, "Message": message}}, "BatchGetItem")
             if len(left) < before:
-                tries = Tries()
-                is_retried = slept_before_retry(0)
+                tries = retries.Tries()
+                is_retried = retries.slept_before_retry(0)
             else:
                 is_retried = tries.failed(error)
             if not is_retried:
@@ -272,7 +256,7 @@ class _Flight(threading.local):
         elif response is not None:
             self.is_lost = self.is_lost or response[0].status_code >= error_codes.SERVER_ERROR
             asks_for_pause = "x-amz-retry-after" in response[0].headers
-        return False if is_stopped() or (asks_for_pause and deadline() is not None) else None
+        return False if retries.is_stopped() or (asks_for_pause and retries.deadline() is not None) else None
 
 
 class SharedConnection(Connection):
@@ -290,8 +274,7 @@ class SharedConnection(Connection):
         self._settings = settings
         self._session: botocore.session.Session | None = like.session if like else None
         self._rungs: tuple[list[_Rung], list[_Rung]] | None = None
-        self.longest = math.inf
-        """Seconds that a request can take with the SDK's retries and pauses, once that is known."""
+        self.longest = math.inf  # seconds that a request can take with the SDK's retries and pauses, once that is known
         self._flight = _Flight()
         self._watched: Any = None  # the client, once `_flight` watches it
         _connections.add(self)
@@ -412,13 +395,13 @@ class SharedConnection(Connection):
         tries = config.retries.get("total_max_attempts") or _TRIES_OF_SDK[config.retries["mode"]]
         connect, read = config.connect_timeout, config.read_timeout
         slower, fewer = [_build_rung(tries, connect, read, self)], list[_Rung]()
-        while max(connect, read) >= 2 * SHORTEST_TIMEOUT:
-            connect, read = (min(each, max(each / 2, SHORTEST_TIMEOUT)) for each in (connect, read))
+        while max(connect, read) >= 2 * retries.SHORTEST_TIMEOUT:
+            connect, read = (min(each, max(each / 2, retries.SHORTEST_TIMEOUT)) for each in (connect, read))
             slower.append(_build_rung(tries, connect, read, self._copy_with(connect, read)))
         while tries > 1:
             tries //= 2
-            retries = {"total_max_attempts": tries, "mode": config.retries["mode"]}
-            fewer.append(_build_rung(tries, connect, read, self._copy_with(connect, read, retry_configuration=retries)))
+            setting = {"total_max_attempts": tries, "mode": config.retries["mode"]}
+            fewer.append(_build_rung(tries, connect, read, self._copy_with(connect, read, retry_configuration=setting)))
         self._rungs = slower, fewer
         self.longest = slower[0][0] + slower[0][1]
         return self._rungs

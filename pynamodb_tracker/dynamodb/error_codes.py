@@ -229,7 +229,6 @@ def code_of(error: Exception) -> str:
 
 
 def was_repeated(error: Exception) -> bool:
-    """Return whether the request was sent more than once."""
     return getattr(error, _LOST, False) or _response_metadata(error, "RetryAttempts") > 0
 
 

@@ -23,9 +23,7 @@ from pynamodb.expressions.operand import Path, Value
 from pynamodb.expressions.update import Action, RemoveAction, SetAction
 
 _KEY = ("task_id", "use_case_id")
-
 IF_ABSENT = {CONDITION_EXPRESSION: "attribute_not_exists (#0)", EXPRESSION_ATTRIBUTE_NAMES: {"#0": _KEY[0]}}
-
 _LONGEST = 8_000  # characters, where DynamoDB allows 8,192
 _MOST_TEXTS = 512  # a step has about twenty, plus one for each set of changes
 _TESTS = {"attribute_exists": "IS NOT MISSING", "attribute_not_exists": "IS MISSING"}
@@ -66,9 +64,7 @@ class Statement(NamedTuple):
         return {"Statement": self.text, "Parameters": self.parameters, **on_failure}
 
 
-_Text = tuple[str, list[str]]
-"""A translated expression, and its parameters' placeholders in order."""
-
+_Text = tuple[str, list[str]]  # A translated expression, and its parameters' placeholders in order
 _texts: dict[tuple[object, ...], _Text | None] = {}
 
 

@@ -31,10 +31,7 @@ log = logging.getLogger("pynamodb_tracker")
 V = TypeVar("V")
 
 TRIES = 6  # while failures are temporary, each with the SDK's own retries
-
-SHORTEST_TIMEOUT = 0.5
-"""In seconds. Recording an outcome is worth one real try even after its lock has expired."""
-
+SHORTEST_TIMEOUT = 0.5  # in seconds. Recording an outcome is worth one real try even after its lock has expired.
 _SHORTEST_REQUEST = 2 * SHORTEST_TIMEOUT  # when nothing responds
 _GLANCE = 0.25  # seconds between two looks at the stop during a pause
 _deadline: ContextVar[datetime | None] = ContextVar("pynamodb_tracker_deadline", default=None)
@@ -155,7 +152,6 @@ class Persisting:
         self.is_logged = False
 
     def note(self, error: Exception) -> None:
-        """Log the first failure, unless it is a conflict."""
         self.failures += 1
         if not self.is_logged and not is_conflict(error):
             self.is_logged = True
@@ -197,8 +193,7 @@ class Tries:
     def __init__(self, until: datetime | None = None) -> None:
         self.until = until
         self.number = 0
-        self.is_lost = False
-        """Whether any try may have been applied, because its response was lost."""
+        self.is_lost = False  # whether any try may have been applied, because its response was lost
         self.is_temporary = False
 
     def failed(self, error: Exception, *, is_temporary: bool | None = None, is_final: bool | None = None) -> bool:

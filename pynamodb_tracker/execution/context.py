@@ -37,8 +37,6 @@ TRIES = 3  # how often to extend a lock that expired before its block: these res
 
 
 class StepOfTask(Protocol):
-    """A bound step."""
-
     name: str
     number: int
 
@@ -181,13 +179,13 @@ class BlockContext(Generic[T_co]):
             transitions.check_in(self._claim, transaction)
 
     def _check_process(self, operation: str) -> None:
-        claim = self._claim
-        if claim.is_foreign:
-            raise LockLostError(
-                f"cannot {operation} {claim.step} of {self.task.task_id!r}: {claim.describe_foreign()}. Only the "
-                "process that claimed a task holds it",
-                task_id=self.task.task_id,
-            )
+        if self._claim.is_foreign:
+            why = f"{self._claim.describe_foreign()}. Only the process that claimed a task holds it"
+            raise self._refusal(operation, why)
+
+    def _refusal(self, operation: str, why: str) -> LockLostError:
+        task_id = self.task.task_id
+        return LockLostError(f"cannot {operation} {self._claim.step} of {task_id!r}: {why}", task_id=task_id)
 
     @contextmanager
     def _holding(self, operation: str) -> Iterator[None]:
@@ -196,10 +194,7 @@ class BlockContext(Generic[T_co]):
         if self._journal.ended:
             pending = self._journal.pending_success
             why = "a transaction has recorded its success" if pending and pending.recorded else "the block has ended"
-            raise LockLostError(
-                f"cannot {operation} {self._claim.step} of {self.task.task_id!r}: {why}, which released the lock",
-                task_id=self.task.task_id,
-            )
+            raise self._refusal(operation, f"{why}, which released the lock")
         self._journal.check()
         try:
             yield

@@ -37,11 +37,9 @@ class Heartbeat(Generic[T]):
         weakref.finalize(self, self._stopped.set).atexit = False
 
     def start(self) -> None:
-        """Start the thread. Raises RuntimeError if the system has none left."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Send no more beats, and ignore the response to one in progress."""
         self._stopped.set()
 
     def join(self) -> None:
@@ -52,8 +50,6 @@ class Heartbeat(Generic[T]):
 
 
 class Beats(Generic[T]):
-    """Extends a run's lock when it is time."""
-
     def __init__(self, journal: transitions.Journal[T], lock_for: timedelta) -> None:
         self.stopped = threading.Event()
         self._journal = journal
@@ -73,7 +69,6 @@ class Beats(Generic[T]):
 
     @property
     def are_needed(self) -> bool:
-        """Whether the block still runs and its lock is not lost."""
         return not self.stopped.is_set() and self._journal.lost is None and not self._journal.ended
 
     def until_due(self) -> float:
@@ -86,27 +81,15 @@ class Beats(Generic[T]):
         try:
             transitions.extend(self._claim, self._lock_for)
         except LockLostError as proof:
-            self._note_refusal(proof)
-        except Exception as error:  # noqa: BLE001 - another try may still save the lock
-            return self._failed(error)
+            self._journal.note_refusal(proof)  # which does nothing if the run has ended
+            if self._journal.lost is not None and not self.stopped.is_set():
+                log.error("%s", proof, extra=self._claim.log_fields)  # noqa: TRY400 - it says all
+            self.stopped.set()
+        except Exception as error:
+            if not self.stopped.is_set():
+                claim, is_unexpected = self._claim, not isinstance(error, PynamoDBException)
+                of = claim.step, type(claim.task).__name__, claim.task.task_id
+                text = "a heartbeat of %s of %s %r failed, and will be retried: %r"
+                log.warning(text, *of, error, exc_info=is_unexpected, extra=claim.log_fields)
+            return RANDOM.uniform(0, min(_SOON, self._lock_for.total_seconds() / 6))
         return 0.0
-
-    def _note_refusal(self, proof: LockLostError) -> None:
-        """Mark the lock as lost, unless the beat was refused because the run has ended."""
-        self._journal.note_refusal(proof)
-        if self._journal.lost is not None and not self.stopped.is_set():
-            log.error("%s", proof, extra=self._claim.log_fields)
-        self.stopped.set()
-
-    def _failed(self, error: Exception) -> float:
-        if not self.stopped.is_set():
-            log.warning(
-                "a heartbeat of %s of %s %r failed, and will be retried: %r",
-                self._claim.step,
-                type(self._claim.task).__name__,
-                self._claim.task.task_id,
-                error,
-                exc_info=not isinstance(error, PynamoDBException),
-                extra=self._claim.log_fields,
-            )
-        return RANDOM.uniform(0, min(_SOON, self._lock_for.total_seconds() / 6))

@@ -31,11 +31,9 @@ class Observation:
         self._entered: list[tuple[Hook, AbstractContextManager[object]]] = []
 
     def add(self, hooks: tuple[Hook, ...]) -> None:
-        """Also call these hooks of the process."""
         self.hooks = (*self._own, *hooks)
 
     def note_claim(self, journal: Journal[Any]) -> None:
-        """Keep the claim's details."""
         self._journal = journal
         journal.on_loss = self._lose
         details, claim = self.details, journal.claim

@@ -15,16 +15,11 @@ from pynamodb_tracker.transitions import Claim
 
 log = logging.getLogger("pynamodb_tracker")
 
-_LONGEST_FALLBACK = 3600
-"""Seconds."""
-
-_warned = set[str]()
-"""The steps that have got the fallback in this process."""
+_LONGEST_FALLBACK = 3600  # seconds
+_warned = set[str]()  # the steps that have got the fallback in this process
 
 
 class RetryPolicy(Protocol):
-    """A step's settings for failures."""
-
     retry_delay: timedelta | Callable[[int], timedelta] | None
     give_up_on: Sequence[type[BaseException]]
     give_up_after: timedelta | None
@@ -55,7 +50,6 @@ def delay_after(policy: RetryPolicy, claim: Claim[Any], error: BaseException) ->
 
 
 def is_delay(value: object) -> TypeGuard[timedelta]:
-    """Return whether this is a valid pause before an attempt."""
     return isinstance(value, timedelta) and value >= timedelta(0)
 
 

@@ -31,7 +31,7 @@ from pynamodb_tracker.execution.context import ExecutionContext, choose_next, ho
 from pynamodb_tracker.execution.heartbeat import Heartbeat
 from pynamodb_tracker.execution.interrupts import is_cancellation, is_interrupt, is_stop
 from pynamodb_tracker.execution.retry_policy import RetryPolicy, delay_after, uses_up_attempt
-from pynamodb_tracker.instrumentation import Hook, RunDetails
+from pynamodb_tracker.instrumentation import RunDetails
 from pynamodb_tracker.model.failure import add_note
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.transitions import Claim, Journal, NewTask, PendingSuccess, StepStatements
@@ -44,8 +44,7 @@ T = TypeVar("T", bound=TaskRow)
 
 log = logging.getLogger("pynamodb_tracker")
 
-CLOSE_WITHIN = timedelta(seconds=5)
-"""How long to try to release a task while somebody waits for that."""
+CLOSE_WITHIN = timedelta(seconds=5)  # how long to try to release a task while somebody waits for that
 
 
 class SlotLostError(KeyboardInterrupt):
@@ -59,23 +58,12 @@ class _GiveBack:
 class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
     """The context manager that `start` returns. It can be entered once."""
 
-    on_time = False
-    """Whether the task must be due by this clock, without the clock margin."""
-
+    on_time = False  # whether the task must be due by this clock, without the clock margin
+    lives_long = False  # whether a worker, a batch or a sweep started the run
+    find_slots: Callable[[], StepSlots | None] | None = None  # in the step's concurrency limit, if the run obeys one
     slot: Slot | None = None
-    """Its slot in a concurrency limit."""
-
-    lives_long = False
-    """Whether a worker, a batch or a sweep started the run."""
-
-    find_slots: Callable[[], StepSlots | None] | None = None
-    """Finds the slots in the step's concurrency limit, if the run obeys one."""
-
     slot_wait = timedelta(0)
-    """How long to wait for a slot."""
-
-    own_slot: Slot | None = None
-    """The slot that it took itself, and gives back as soon as its end is recorded."""
+    own_slot: Slot | None = None  # a slot that it took itself, and gives back as soon as its end is recorded
 
     def __init__(
         self,
@@ -130,7 +118,6 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         __aexit__ = __aenter__
 
     def call_of(self, method: str) -> str:
-        """Return the call of a method as users write it."""
         return f"{self.statements.model.__name__}.{self.statements.codes.step}.{method}({self.task_id!r})"
 
     def __enter__(self) -> ExecutionContext[T]:
@@ -167,14 +154,12 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
                 self.leave(left)
 
     def begin_block(self) -> None:
-        """Start to use the slot, or raise SlotLostError."""
         if self.slot is not None:
             if not self.slot.is_held:
                 raise SlotLostError
             self.slot.begin_use()
 
     def leave_slot(self) -> None:
-        """Leave the slot to the next task."""
         slot, self.slot = self.slot, None
         if slot is not None:
             slot.end_use()
@@ -185,7 +170,12 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         """Send the requests of `__enter__`, in any thread. Then call the hooks, or `undo_claim`."""
         self.phase = "begun"
         if instrumentation.hooks:
-            self._add_hooks(instrumentation.hooks)
+            from pynamodb_tracker.execution.observation import Observation  # noqa: PLC0415 - few cold starts need it
+
+            if self.observation is None:
+                codes = self.statements.codes
+                self.observation = Observation(RunDetails(codes.use_case_id, codes.step, self.task_id, clock.now()))
+            self.observation.add(instrumentation.hooks)
         if self.find_slots is not None and self.slot is None and (slots := self.find_slots()) is not None:
             self.slot = self.own_slot = slot = slots.take_for(self.task_id, self.slot_wait)
             slot.run = None if self.observation is None else self.observation.details
@@ -304,14 +294,6 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
                 journal.claim.expire_time,
                 extra=journal.claim.log_fields,
             )
-
-    def _add_hooks(self, hooks: tuple[Hook, ...]) -> None:
-        from pynamodb_tracker.execution.observation import Observation  # noqa: PLC0415 - few cold starts need it
-
-        if self.observation is None:
-            codes = self.statements.codes
-            self.observation = Observation(RunDetails(codes.use_case_id, codes.step, self.task_id, clock.now()))
-        self.observation.add(hooks)
 
     def give_back(self) -> bool:
         """Release the task while another thread runs its block, and return whether that is recorded.
@@ -484,7 +466,6 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         return self._record(journal, fail, error) and self.skip_error and issubclass(kind, Exception)
 
     def _was_stopped(self, error: BaseException | None) -> bool:
-        """Return whether the block was stopped from outside, and so has not failed."""
         return self.is_cancelled or (error is not None and is_stop(error))
 
     def _record(

@@ -21,9 +21,7 @@ T = TypeVar("T", bound=TaskRow)
 log = logging.getLogger("pynamodb_tracker")
 
 Commit = Callable[[list[dict[str, Any]]], None]
-
-_MOST_ACTIONS = 100
-"""https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html"""
+_MOST_ACTIONS = 100  # https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html
 
 
 class TaskTransaction(TransactWrite, Generic[T]):

@@ -1,4 +1,4 @@
-"""Optional parts of a task. `writes.register` imports a row's features by its attributes.
+"""Optional parts of a task. `writes.register` imports most of them by the attributes of a row.
 
 | feature | module | attributes of the row |
 | --- | --- | --- |

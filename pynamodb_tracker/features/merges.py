@@ -25,7 +25,7 @@ from pynamodb_tracker.dynamodb.limits import check
 from pynamodb_tracker.dynamodb.retries import slept_before_retry
 from pynamodb_tracker.exceptions import TaskNotFoundError, TaskNotReadyError, ValueNotStorableError
 from pynamodb_tracker.features import repeats
-from pynamodb_tracker.features.overflow import expire_again, keep, renew
+from pynamodb_tracker.features.overflow import expire_again, remove_chunk_expiry, renew
 from pynamodb_tracker.model.changes import Changes, changes_of, check_row_size, raise_if_invalid
 from pynamodb_tracker.model.failure import add_note
 from pynamodb_tracker.model.pending_request import PendingRequest
@@ -326,7 +326,7 @@ class Merge(Generic[T]):
         if row.expire_time is not None:
             self._kept = True
             try:
-                keep(self._model, row, token, _OPERATION)
+                remove_chunk_expiry(self._model, row, token, _OPERATION)
             except TaskNotFoundError:  # its time to live has ended, and DynamoDB has not deleted the row yet
                 changes = {**changes, "data": (self._model.data, None)}
         merged = self._send(row, changes, restart_values(token, row), now=now, due=due)

@@ -157,7 +157,7 @@ def _is_plain(statements: StepStatements[T], task: T) -> bool:
     )
 
 
-def keep(model: type[T], row: T, token: str, operation: str) -> None:
+def remove_chunk_expiry(model: type[T], row: T, token: str, operation: str) -> None:
     """Remove the chunks' time to live before a reopen. Raise TaskNotFoundError if the data is deleted."""
     _set_expire_time(model, row.task_id, token, None)
     pointer = overflow.pointer_in(row._row_state.stored)
@@ -176,7 +176,7 @@ def renew(model: type[T], row: T, expiry: str | None) -> None:
 
 
 def expire_again(model: type[T], task_id: str) -> None:
-    """Undo `keep` after its operation was refused, unless the task is live again."""
+    """Undo `remove_chunk_expiry` after its operation was refused, unless the task is live again."""
     try:
         row = get(model, task_id)
         if row is None or row.expire_time is None:

@@ -1,6 +1,6 @@
 """Repeating tasks: the row's next turn after an end, a command or another rule.
 
-A turn is an occurrence, or a requested extra turn before the next occurrence.
+Here, a turn is an occurrence, or a requested extra run before the next occurrence. A group has other turns.
 """
 
 from __future__ import annotations

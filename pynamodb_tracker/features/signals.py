@@ -228,7 +228,7 @@ def send(
         first = (row.signals or {}).get(name)
         if first is not None and first.token == token:
             return Sent(row, _EFFECTS[form], will_be_read=True)
-        if end_of(row.status) == "cancelled":
+        if end_of(row.status) == "cancelled" and (first is None or not _went_through_branch(row)):
             return Sent(row, "cancelled", will_be_read=False)
         if first is not None:
             return Sent(row, _check_repetition(row, name, first, text, key), will_be_read=True)
@@ -255,6 +255,13 @@ def _check_round(model: type[T], task_id: str, name: str, row: T | None, of_roun
         why = f"its round {of_round} has ended, so the signal was not stored"
         raise build_error(row, TaskNotFoundError, operation, why)
     return row
+
+
+def _went_through_branch(row: TaskRow) -> bool:
+    """Return whether a branch step ended a cancelled task, for example a refund, which had all stored signals."""
+    record, skipped = row.cancelled, row.skipped_steps or ()
+    steps = [] if record is None else [codes for codes in row.tracker.steps if codes.pending > record.step]
+    return any(codes.branch and codes.pending not in skipped for codes in steps)
 
 
 def _check_repetition(row: TaskRow, name: str, first: ReceivedSignal, text: str, key: str | None) -> Effect:

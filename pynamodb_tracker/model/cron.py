@@ -30,9 +30,7 @@ _FIELDS: tuple[tuple[str, int, int, dict[str, int]], ...] = (
 
 _PART = re.compile(r"(?P<low>\*|\?|\w+)(?:-(?P<high>\w+))?(?:/(?P<step>\d+))?")
 _LAST_DAY = 32  # stands for L
-
-_SEARCHED_YEARS = 50
-"""Within 40 years, 29 February falls on each weekday, even around 2100."""
+_SEARCHED_YEARS = 50  # Within 40 years, 29 February falls on each weekday, even around 2100
 
 
 class CronExpression:

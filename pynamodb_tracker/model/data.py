@@ -17,9 +17,7 @@ from pynamodb_tracker.model.overflow import Pointer
 from pynamodb_tracker.model.row_state import Unreadable, raw_value, read_data, unreadable_error
 from pynamodb_tracker.model.serialization import reads_back, refuse_json
 
-EMPTY_DATA = {STRING: "{}"}
-"""An emptied dictionary. A row without `data` never had chunks."""
-
+EMPTY_DATA = {STRING: "{}"}  # an emptied dictionary. A row without `data` never had chunks.
 _TRIES = 20  # to serialize a dictionary that another thread is changing
 _ESCAPE = len(r"\u00e9") - 1  # how far before a difference an escape may begin
 _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][-+]?\d+)?")

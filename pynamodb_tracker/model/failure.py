@@ -21,9 +21,7 @@ from pynamodb_tracker import clock
 
 log = logging.getLogger("pynamodb_tracker")
 
-ABANDONED = "abandoned"
-"""The type for an attempt that never ended, because its worker died or lost the lock."""
-
+ABANDONED = "abandoned"  # the type for an attempt that never ended, because its worker died or lost the lock
 _ONE_LINE = 200
 _TYPE = 60
 _WORKER = 60

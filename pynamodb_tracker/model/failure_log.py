@@ -35,25 +35,15 @@ log = logging.getLogger("pynamodb_tracker")
 MAX_FAILURES = 10
 MAX_BYTES = 500  # of failures in a row; AWS charges each write for the whole row
 MAX_BYTES_IF_LOGGED = 350  # keeps the row below 1 KB for longer
-
-_LOGGED = "logged"
-"""True for the last entry in the log item, False for later ones."""
-
-_FRAMES = "frames"
-"""Identifies the lines where an exception was raised. An earlier entry has the traceback."""
-
-_REPEATS = "repeats"
-"""How many consecutive failures an entry replaces."""
-
+_LOGGED = "logged"  # True for the last entry in the log item, False for later ones
+_FRAMES = "frames"  # identifies the lines where an exception was raised. An earlier entry has the traceback.
+_REPEATS = "repeats"  # how many consecutive failures an entry replaces
 _MESSAGE = 200
 _OLDER_MESSAGE = 40
 _LEAST_TRACEBACK = 60
 _OTHER_BYTES = 50  # that a failure may add to the row elsewhere
 _KB = 1024
-
-_KIND = ("step", "type", _FRAMES)
-"""The same exception, raised at the same lines."""
-
+_KIND = ("step", "type", _FRAMES)  # the same exception, raised at the same lines
 _FRAME = re.compile(r'File "(.*)", line (\d+), in (.*)')
 Entry = dict[str, Any]
 

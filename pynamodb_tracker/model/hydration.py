@@ -70,7 +70,7 @@ def fill_each(found: Iterable[T]) -> dict[RowKey, T]:
     for row in found:
         by_model.setdefault(type(row), {})[row.task_id] = row
     filled = (fill(model, rows) if model.tracker.has_use_case else rows for model, rows in by_model.items())
-    return {_row_key(row): row for rows in filled for row in rows.values()}
+    return {(row.task_id, row.use_case_id): row for rows in filled for row in rows.values()}
 
 
 def _mark_incomplete(row: TaskRow) -> None:

@@ -16,26 +16,17 @@ from pynamodb.constants import BINARY, BOOLEAN, MAP, NUMBER, STRING
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item
 
-RowKey = tuple[str, str]
-"""A task id, and a row's use case or a chunk's range key."""
-
+RowKey = tuple[str, str]  # A task id, and a row's use case or a chunk's range key
 MAX_BYTES = 10 * 1024 * 1024  # an object store is cheaper for more
-
-VERSION, CHUNK = "version", "piece"
-"""A chunk's stored attribute names, which no row has, and which never change."""
-
-GROUP_OF = "group_of"
-"""Marks a group's records, and contains the tasks' use case."""
-
+VERSION, CHUNK = "version", "piece"  # A chunk's stored attribute names, which no row has, and which never change
+GROUP_OF = "group_of"  # marks a group's records, and contains the tasks' use case
 _CHUNK_BYTES = 295_000  # an item holds 400 KB, and moto measures binary content in base64
 _MOST_CHUNKS = -(-MAX_BYTES // _CHUNK_BYTES)
 
 
 class Pointer(NamedTuple):
-    slot: str
-    """`A` or `B`. A writer fills the other slot."""
-    version: str
-    """When the task was created, the fence, and a number within the run. All chunks must have it."""
+    slot: str  # `A` or `B`. A writer fills the other slot.
+    version: str  # when the task was created, the fence, and a number within the run. All chunks must have it.
     chunks: int
     size: int
     compressed: bool

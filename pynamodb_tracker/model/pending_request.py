@@ -20,12 +20,9 @@ if TYPE_CHECKING:
 class PendingRequest(NamedTuple):
     """Merged requests for another run or rule. They wait in the row until the last step succeeds."""
 
-    due_time: datetime
-    """NEVER if only the rule changes."""
-    attributes: Item
-    """The user's attributes by stored name. NULL removes an attribute."""
-    repeat: Repeat | None = None
-    """The new rule. None keeps the old one."""
+    due_time: datetime  # NEVER if only the rule changes
+    attributes: Item  # the user's attributes by stored name. NULL removes an attribute.
+    repeat: Repeat | None = None  # the new rule. None keeps the old one.
     trace: str | None = None
     urgent: bool = False
 

@@ -22,8 +22,7 @@ class Reference(NamedTuple):
     """A task in one round. Recreating it or starting it over begins a new round."""
 
     use_case: str
-    round: str
-    """In a `parent`, the claim's token."""
+    round: str  # in a `parent`, the claim's token
     task_id: str
 
 

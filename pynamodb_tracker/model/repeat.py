@@ -28,10 +28,8 @@ OUTCOMES = ("succeeded", "failed", "skipped", "ignored", "cancelled")
 
 
 class Occurrence(NamedTuple):
-    time: datetime
-    """In the rule's zone, with a fixed UTC offset: in a gap of the clocks, the previous one."""
-    number: int | None
-    """From 1, including missed occurrences. None for a rule without COUNT."""
+    time: datetime  # in the rule's zone, with a fixed UTC offset: in a gap of the clocks, the previous one
+    number: int | None  # from 1, including missed occurrences. None for a rule without COUNT.
 
 
 @dataclass(frozen=True, repr=False)
@@ -295,18 +293,12 @@ class Repeat:
 
 @dataclass(frozen=True, slots=True)
 class LastRun:
-    occurrence: datetime | None
-    """None if it ran early on request."""
-    due: datetime
-    """The occurrence, or the requested time."""
-    outcome: str
-    """One of OUTCOMES."""
-    attempt: int
-    """The number of the last attempt."""
-    ended: datetime
-    """To the second."""
-    created: int
-    """How many tasks its last success created."""
+    occurrence: datetime | None  # None if it ran early on request
+    due: datetime  # the occurrence, or the requested time
+    outcome: str  # one of OUTCOMES
+    attempt: int  # the number of the last attempt
+    ended: datetime  # to the second
+    created: int  # how many tasks its last success created
 
     @classmethod
     def read(cls, text: str) -> Self:

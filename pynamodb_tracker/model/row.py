@@ -60,10 +60,7 @@ if TYPE_CHECKING:
     from pynamodb_tracker.model.repeat import LastRun, Repeat
 
 FORMAT = 1
-
-LATEST_FORMAT = 1
-"""Transitions refuse rows with a later format."""
-
+LATEST_FORMAT = 1  # transitions refuse rows with a later format
 keeps_expired: ContextVar[bool] = ContextVar("pynamodb_tracker_keeps_expired", default=False)
 """Whether expired rows count, so that a repeated event does not rerun a task."""
 
@@ -287,7 +284,7 @@ class TaskRow(Model):
 
 
 TaskRow.tracker_attributes = frozenset(TaskRow.get_attributes()) - {"data"}
-TaskRow.tracker = Schema(TaskRow, None, reserved=TaskRow.tracker_attributes)
+TaskRow.tracker = Schema(TaskRow, None)
 _REQUIRED = tuple(name for name, attribute in TaskRow.get_attributes().items() if not attribute.null)
 _STORED_IN_EVERY_ROW = frozenset(TaskRow.get_attributes()[name].attr_name for name in _REQUIRED)
 
@@ -312,11 +309,9 @@ def load(model: type[T], item: Item) -> T:
 
 class Membership(Enum):
     NONE = "none"
-    TURN = "turn"
-    """It is due, running, or waiting for a retry."""
+    TURN = "turn"  # it is due, running, or waiting for a retry
     QUEUE = "queue"
-    QUEUE_AND_OTHERS = "queue and others"
-    """It waits for its turn and for other tasks."""
+    QUEUE_AND_OTHERS = "queue and others"  # it waits for its turn and for other tasks
     ENDED = "ended"
 
 
@@ -399,7 +394,6 @@ def check_tracker_attributes(row: T) -> T:
 
 
 def damages_of(row: TaskRow) -> dict[str, Exception]:
-    """Return a whole row's unreadable and missing attributes with their errors."""
     found = dict(unreadable_in(row))
     row = readable(row)
     needed, values, status = list(_REQUIRED), row.attribute_values, row.status

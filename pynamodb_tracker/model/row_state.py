@@ -16,15 +16,12 @@ class RowState:
     __slots__ = ("claimed", "closed", "data_text", "failures_whole", "stored")
 
     def __init__(self, stored: Item, *, closed: bool = False) -> None:
-        self.stored = stored
-        """As loaded or last saved. Changes are found by comparing with it."""
+        self.stored = stored  # as loaded or last saved. Changes are found by comparing with it.
         self.claimed: tuple[Item, Mapping[str, Any]] | None = None
         """The item and its values when a run claimed it. If a value is still the same object, it has not changed."""
-        self.data_text: str | None = None
-        """The text of `data`, from overflow chunks."""
+        self.data_text: str | None = None  # the text of `data`, from overflow chunks
         self.failures_whole = False
-        self.closed = closed
-        """Whether assignments are refused, because nothing would save them."""
+        self.closed = closed  # whether assignments are refused, because nothing would save them
 
 
 class Unreadable:

@@ -28,7 +28,6 @@ _MOST_SHARDS = 10_000  # every state query sends one request per shard
 _MOST_IN_ROW = 350_000  # bytes of the 400 KB of a row
 _MARGIN = timedelta(seconds=2)
 _INDEXES = {"GlobalSecondaryIndexes": "global_secondary_indexes", "LocalSecondaryIndexes": "local_secondary_indexes"}
-
 _KEYS = {"HASH": "hash key", "RANGE": "range key"}
 
 
@@ -156,7 +155,6 @@ class Table:
         self._connect: Callable[..., Connection] = SharedConnection
 
     def claim(self, name: str, model: type[Model]) -> None:
-        """Register a use case's class, or its new definition."""
         other, place = self.use_cases.get(name), (model.__module__, model.__qualname__)
         if other is not None and (other.__module__, other.__qualname__) != place:  # not a notebook cell that ran again
             del other
@@ -210,10 +208,10 @@ class Schema:
         use_case: UseCase | None = None,
         steps: Iterable[Codes] = (),
         *,
-        reserved: frozenset[str] = frozenset(),
         awaited: frozenset[str] = frozenset(),
     ) -> None:
-        self._model, self._use_case, self._table, self._reserved = model, use_case, table, reserved
+        self._model: Any = model  # a TaskRow
+        self._use_case, self._table = use_case, table
         self.has_table, self.has_use_case = table is not None, use_case is not None
         self.awaited = awaited
         self.steps = tuple(steps)
@@ -240,7 +238,11 @@ class Schema:
     @cached_property
     def own_attributes(self) -> Mapping[str, Attribute[Any]]:
         """The user's attributes by name, including `data`."""
-        return {name: each for name, each in self._model.get_attributes().items() if name not in self._reserved}
+        return {
+            name: each
+            for name, each in self._model.get_attributes().items()
+            if name not in self._model.tracker_attributes
+        }
 
     @cached_property
     def loading(self) -> Mapping[str, tuple[str, Attribute[Any], bool]]:
@@ -257,7 +259,7 @@ class Schema:
     def check_own(self, names: Iterable[str]) -> None:
         for name in names:
             if name not in self.own_attributes:
-                problem = " is the tracker's own" if name in self._reserved else " is not declared"
+                problem = " is the tracker's own" if name in self._model.tracker_attributes else " is not declared"
                 raise TypeError(f"{self._model.__name__}.{name}{problem}{did_you_mean(name, self.own_attributes)}")
 
     @cached_property
@@ -333,7 +335,6 @@ def types_of(definitions: Iterable[Mapping[str, str]]) -> dict[str, str]:
 
 
 def keys_in_words(schema: Iterable[Mapping[str, str]], types: Mapping[str, str]) -> dict[str, str]:
-    """Return the hash key and the range key in words."""
     keys: dict[str, list[str]] = {kind: [] for kind in _KEYS}
     for key in schema:
         keys[key["KeyType"]].append(f"{key['AttributeName']} ({types[key['AttributeName']]})")

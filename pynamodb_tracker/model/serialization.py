@@ -71,8 +71,6 @@ class IntegerAttribute(Attribute[int]):
 
 
 class TokenAttribute(UnicodeAttribute):
-    """Identifies a claim, a create or a command."""
-
     def deserialize(self, value: str) -> str:
         if TOKEN.fullmatch(value) is None:
             raise ValueError(f"{shown(value)} is not a token of 24 hex digits")
@@ -94,8 +92,6 @@ class TimeAttribute(UTCDateTimeAttribute):
 
 
 class Coded(Attribute[T]):
-    """An attribute with a function for each direction."""
-
     def __init__(
         self, attr_type: str, encode: Callable[[Any], Any], decode: Callable[[Any], Any], *, null: bool = True
     ) -> None:
@@ -385,7 +381,7 @@ def check_map(owner: str, name: str, attribute: MapAttribute[Any, Any], value: M
 def rewrite_value(
     row: AttributeContainer, name: str, attribute: Attribute[Any], old: dict[str, Any]
 ) -> dict[str, Any] | None:
-    """Return the stored form of a rewrite_value value, as other programs may use another format."""
+    """Return a stored value as this program writes it, because other programs may use another format."""
     if NULL in old:
         return None
     try:

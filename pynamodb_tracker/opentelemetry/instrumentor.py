@@ -1,7 +1,5 @@
 """The entry point for `opentelemetry-instrument`, which needs the package opentelemetry-instrumentation."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection
 from typing import Any
 

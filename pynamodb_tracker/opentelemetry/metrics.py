@@ -1,7 +1,5 @@
 """Metrics about runs and refusals and, on request, how long tasks have been due."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterable
 from datetime import timedelta
@@ -32,8 +30,6 @@ _REASONS: dict[type, str] = {
 
 
 class Metrics(Hook):
-    """Measures runs, and counts refused claims, takeovers and lost locks."""
-
     def __init__(self, meter: Meter) -> None:
         self._duration = meter.create_histogram(
             names.PROCESS_DURATION,
@@ -41,31 +37,22 @@ class Metrics(Hook):
             description="Duration of runs, including their first and last request.",
             explicit_bucket_boundaries_advisory=_BUCKETS,
         )
-        self._refused = meter.create_counter(
-            names.REFUSED, unit="{claim}", description="Claims that were refused, or whose request failed."
+        counter = meter.create_counter
+        self._refused = counter(names.REFUSED, "{claim}", "Claims that were refused, or whose request failed.")
+        self._takeovers = counter(
+            names.TAKEOVERS, "{run}", "Runs that took over a task from a worker that had not ended its run."
         )
-        self._takeovers = meter.create_counter(
-            names.TAKEOVERS,
-            unit="{run}",
-            description="Runs that took over a task from a worker that had not ended its run.",
-        )
-        self._locks_lost = meter.create_counter(
-            names.LOCKS_LOST, unit="{lock}", description="Runs that lost their lock."
-        )
-        self._skipped = meter.create_counter(
-            names.SKIPPED_OCCURRENCES,
-            unit="{occurrence}",
-            description="Occurrences of repeating tasks that had no attempts left.",
+        self._locks_lost = counter(names.LOCKS_LOST, "{lock}", "Runs that lost their lock.")
+        self._skipped = counter(
+            names.SKIPPED_OCCURRENCES, "{occurrence}", "Occurrences of repeating tasks that had no attempts left."
         )
 
     def on_start(self, run: RunDetails) -> None:
-        """Count takeovers."""
         if run.took_over:
-            self._takeovers.add(1, _step_attributes(run))
+            self._takeovers.add(1, _attributes(run.use_case_id, run.step))
 
     def on_end(self, run: RunDetails) -> None:
-        """Record the duration and the outcome."""
-        attributes = _step_attributes(run)
+        attributes = _attributes(run.use_case_id, run.step)
         attributes[names.OUTCOME] = outcome_of(run)
         if (error := error_of(run)) is not None:
             attributes[names.ERROR_TYPE] = type_of(error)
@@ -73,19 +60,17 @@ class Metrics(Hook):
         self._count_skipped(run)
 
     def on_refuse(self, run: RunDetails) -> None:
-        """Count the refusal by its reason."""
-        attributes = _step_attributes(run)
+        attributes = _attributes(run.use_case_id, run.step)
         attributes[names.REASON] = _REASONS.get(type(run.error), "error")
         self._refused.add(1, attributes)
         self._count_skipped(run)
 
     def on_lock_lost(self, run: RunDetails, error: Exception) -> None:  # noqa: ARG002 - the hook's signature
-        """Count the lost lock."""
-        self._locks_lost.add(1, _step_attributes(run))
+        self._locks_lost.add(1, _attributes(run.use_case_id, run.step))
 
     def _count_skipped(self, run: RunDetails) -> None:
         if run.skipped_occurrence:
-            self._skipped.add(1, _step_attributes(run))
+            self._skipped.add(1, _attributes(run.use_case_id, run.step))
 
 
 class DueAges:
@@ -95,7 +80,6 @@ class DueAges:
     """The last call's steps. They are on the class, because a meter keeps an instrument's first callback."""
 
     def __init__(self, models: Iterable[type[Task]]) -> None:
-        """Raise TypeError if a model is not a use case."""
         if isinstance(models, type):
             raise TypeError(f"gauges takes use cases, [{models.__name__}], not {shown(models)}")
         steps: list[BoundStep[Any]] = []
@@ -144,13 +128,9 @@ class DueAges:
                 yield Observation(age.total_seconds(), attributes)
 
 
-def _step_attributes(run: RunDetails) -> dict[str, str]:
-    return _attributes(run.use_case_id, run.step)
-
-
 def _attributes(use_case_id: str, step: str) -> dict[str, str]:
     return {
         names.SYSTEM: names.TRACKER,
         names.OPERATION_NAME: names.RUN,
-        names.DESTINATION: names.destination(use_case_id, step),
+        names.DESTINATION: f"{use_case_id}.{step}",
     }

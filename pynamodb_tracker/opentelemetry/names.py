@@ -4,8 +4,6 @@ A step is a destination, a task is a message, and a run is an operation of type 
 https://opentelemetry.io/docs/specs/semconv/messaging/messaging-spans/
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 SCOPE: Final = "pynamodb_tracker"
@@ -39,8 +37,3 @@ PROCESS: Final = "process"
 RUN: Final = "run"
 UNKNOWN: Final = "unknown"
 POSTPONED: Final = "postponed"
-
-
-def destination(use_case_id: str, step: str) -> str:
-    """Return a step's full name, such as `order.ship`."""
-    return f"{use_case_id}.{step}"

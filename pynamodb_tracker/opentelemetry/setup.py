@@ -1,7 +1,5 @@
 """`instrument` adds and removes the hooks and gauges."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterable
 from importlib.metadata import version
@@ -19,8 +17,7 @@ from pynamodb_tracker.opentelemetry.spans import Spans
 from pynamodb_tracker.task.task import Task
 
 _changing = threading.Lock()
-_removals: list[Callable[[], None]] = []
-"""Remove the last call's hooks and gauges."""
+_removals: list[Callable[[], None]] = []  # remove the last call's hooks and gauges
 
 
 def instrument(

@@ -4,8 +4,6 @@ A task keeps that span in its `trace` as W3C Trace Context, whichever propagator
 https://www.w3.org/TR/trace-context/
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
@@ -25,8 +23,7 @@ _MAX_DESCRIPTION = 200
 
 _TRACEPARENT, _TRACESTATE = "traceparent", "tracestate"
 
-_MAX_TRACESTATE = 256
-"""In characters, which leaves a third of the 512 bytes in `trace` to users."""
+_MAX_TRACESTATE = 256  # in characters, which leaves a third of the 512 bytes in `trace` to users
 
 _PROPAGATOR = TraceContextTextMapPropagator()
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -44,15 +41,13 @@ class Spans(Hook):
         """Open runs' spans. The keys are weak, because a run that is dropped inside its block never ends."""
 
     def on_create(self, use_case_id: str, task_id: str) -> Mapping[str, str] | None:  # noqa: ARG002 - the hook's signature
-        """Return the current span for the task's `trace`."""
         around = _find_run()
         return _current_entries(around.origin if around is not None else None)
 
     def on_start(self, run: RunDetails) -> AbstractContextManager[object]:
-        """Start the span at the claim's time, and make it current in the block."""
         origin = _parse_span_context(run.task.trace)
         parent, linked = self._find_relatives(run, origin)
-        destination = names.destination(run.use_case_id, run.step)
+        destination = f"{run.use_case_id}.{run.step}"
         span = self._tracer.start_span(
             f"{names.RUN} {destination}",
             context=parent,
@@ -88,7 +83,6 @@ class Spans(Hook):
         span.end(_nanoseconds(run.start_time + run.duration))
 
     def _find_relatives(self, run: RunDetails, origin: SpanContext | None) -> tuple[Context | None, SpanContext | None]:
-        """Return the context with the parent, or None for the current one, and the span to link."""
         if origin is None:
             return None, None
         # Otherwise a repeating task's runs would all belong to one trace.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import chain, islice
 from typing import Generic, TypeVar
@@ -20,47 +21,35 @@ from pynamodb_tracker.query.state_scan import PAGE, Window, with_data_of
 T = TypeVar("T", bound=TaskRow)
 
 _MOMENT = timedelta(microseconds=1)
-
 _SECOND_MOMENT = datetime.min.replace(tzinfo=UTC) + _MOMENT
-
-Place = tuple[str, str, str]
-"""An index entry's creation time, task id and use case."""
+Place = tuple[str, str, str]  # an index entry's creation time, task id and use case
 
 
+@dataclass
 class AttributeScan(Generic[T]):
     """The tasks with one value, by `create_time`. It keeps one page in memory."""
 
-    def __init__(
-        self,
-        model: type[T],
-        index: tuple[str, str],
-        value: str,
-        window: Window,
-        *,
-        newest_first: bool = False,
-        code: int | None = None,
-    ) -> None:
-        """`index` has the names of the index and its hash key. A use case's class finds only its own tasks."""
-        self.model = model
-        self.name, self.key = index
-        self.value = value
-        self.window = window
-        self.newest_first = newest_first
-        self.code = code
-        self.place: Place | None = None
-        """The last consumed entry, after which a scan starts."""
-        self._entries: Iterator[Item] = iter(())
-        self._chunk = deque[tuple[Item, T | None]]()
+    model: type[T]  # A use case's class finds only its own tasks
+    name: str  # of the index
+    key: str  # of its hash key
+    value: str
+    window: Window
+    newest_first: bool
+    code: int | None
+    place: Place | None = None  # the last consumed entry, after which a scan starts
+    _entries: Iterator[Item] | None = None
+    _chunk: Collection[tuple[Item, T | None]] = ()
 
     def rows(self, limit: int | None = None) -> Iterator[T]:
-        """Yield each task once, as a whole."""
-        self._entries = self._read(limit)
+        self._entries = entries = self._read(limit)
         size = MOST_KEYS if limit is None or self.code is not None else min(limit, MOST_KEYS)
         found = 0
-        while (limit is None or found < limit) and (chunk := list(islice(self._entries, size))):
-            self._chunk = deque(self._with_rows(chunk))
-            while self._chunk:
-                entry, row = self._chunk.popleft()
+        while (limit is None or found < limit) and (chunk := list(islice(entries, size))):
+            keys = [*map(key_of, chunk)]
+            by_key, rows = zip(chunk, keys, strict=True), hydration.rows_of_table(self.model, keys)
+            self._chunk = left = deque(with_data_of(by_key, rows, self._is_as_indexed, with_data=True))
+            while left:
+                entry, row = left.popleft()
                 self.place = (entry["create_time"]["S"], *key_of(entry))
                 if row is not None and self._is_as_indexed(row, entry):
                     yield row
@@ -69,22 +58,11 @@ class AttributeScan(Generic[T]):
                         break
 
     def has_more(self) -> bool:
-        """Return whether the index has more entries."""
-        return bool(self._chunk) or next(self._entries, None) is not None
+        return bool(self._chunk) or (self._entries is not None and next(self._entries, None) is not None)
 
     def has_place(self, place: Place) -> bool:
-        """Return whether the scan can start there, within the queried range."""
         since, until = self.window.since, self.window.until
         return (since is None or clock.stamp(since) <= place[0]) and (until is None or place[0] < clock.stamp(until))
-
-    def _with_rows(self, entries: Sequence[Item]) -> Iterator[tuple[Item, T | None]]:
-        rows = hydration.rows_of_table(self.model, map(key_of, entries))
-        found = ((entry, rows.get(key_of(entry))) for entry in entries)
-        pairs = deque(
-            (entry, row if row is not None and self._is_as_indexed(row, entry) else None) for entry, row in found
-        )
-        rows.clear()
-        return with_data_of(pairs, with_data=True)
 
     def _is_as_indexed(self, row: T, entry: Item) -> bool:
         stored = row._row_state.stored

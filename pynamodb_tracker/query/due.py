@@ -22,11 +22,8 @@ from pynamodb_tracker.status import Codes
 T = TypeVar("T", bound=TaskRow)
 V = TypeVar("V")
 
-_LOCKS = 20
-"""How many index entries of locks cost about half a read unit."""
-
-_COMMANDS = ("ignored", "cancelled", "reopened", "unlocked")
-"""The types of commands' entries in `errors`."""
+_LOCKS = 20  # how many index entries of locks cost about half a read unit
+_COMMANDS = ("ignored", "cancelled", "reopened", "unlocked")  # the types of commands' entries in `errors`
 
 
 class LeftBehind(str):
@@ -34,13 +31,10 @@ class LeftBehind(str):
 
     __slots__ = ("is_last", "worker")
 
-    worker: str
-    """The dead worker."""
-    is_last: bool
-    """Whether only one attempt is left."""
+    worker: str  # the dead worker
+    is_last: bool  # whether only one attempt is left
 
     def __new__(cls, task_id: str, worker: str, *, is_last: bool) -> Self:
-        """Make the id of an abandoned task."""
         left = super().__new__(cls, task_id)
         left.worker, left.is_last = worker, is_last
         return left
@@ -66,10 +60,8 @@ class DueTasks(Generic[T]):
         self.codes = codes
         self.now = now
         self.window = window
-        self.only = only
-        """The codes to include, or none for the step's pending, failed and in_progress."""
-        self.error_contains = error_contains
-        """A text that `last_error` contains, in any case."""
+        self.only = only  # the codes to include, or none for the step's pending, failed and in_progress
+        self.error_contains = error_contains  # A text that `last_error` contains, in any case
         self.goes_on = goes_on
         """Called before each entry, because finding a match may take long. The ids end when it returns False."""
         self.shards = shards
@@ -112,7 +104,6 @@ class DueTasks(Generic[T]):
         return heapq.merge(*found)
 
     def ids_in(self, shard: int, limit: int | None = None) -> Iterator[str]:
-        """Yield one shard's ids."""
         if shard not in self._parts:
             part = self._parts[shard] = copy(self)  # which keeps abandoned tasks for the next call
             part.shards, part._abandoned_rows, part._abandoned_positions = slice(shard, shard + 1), None, []  # noqa: SLF001

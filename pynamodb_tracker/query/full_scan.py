@@ -18,16 +18,12 @@ from pynamodb_tracker.query.state_scan import INDEX, kept_since
 
 T = TypeVar("T", bound=TaskRow)
 
-_SEGMENTS = 16
-"""Twice as many as are read at once, because keys spread unevenly. An empty one costs half a read unit."""
+_SEGMENTS = 16  # twice as many as are read at once, because keys spread unevenly. An empty one costs half a read unit.
 
 
 class Count(NamedTuple):
-    """The number of tasks in a state."""
-
     tasks: int = 0
-    waiting: int = 0
-    """How many wait for other tasks."""
+    waiting: int = 0  # how many wait for other tasks
 
 
 def counts(model: type[TaskRow]) -> dict[int, Count]:

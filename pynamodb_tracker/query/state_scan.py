@@ -7,7 +7,7 @@ import os
 from array import array
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from functools import partial
 from hashlib import blake2b
@@ -26,30 +26,17 @@ from pynamodb_tracker.model.data import unread_data
 from pynamodb_tracker.model.row import StatusIndex, TaskRow, has_expired
 from pynamodb_tracker.model.serialization import TimeAttribute
 
+K = TypeVar("K")
 T = TypeVar("T", bound=TaskRow)
 
-Position = tuple[str, str]
-"""An index entry's due time and task id."""
-
+Position = tuple[str, str]  # an index entry's due time and task id
 INDEX = StatusIndex.Meta.index_name
-
-ALL = slice(None)
-"""All shards of a state."""
-
-_MOST_DATA = 4 * 1024 * 1024
-"""Bytes of off-row data in memory, unless a single task has more."""
-
-_ENTRIES_PER_UNIT = 10
-"""Entries for half a read unit, the minimum price. An entry takes 285 to 500 bytes."""
-
-_MOST_ENTRIES = 10_000
-"""More than the 1 MB of a request. DynamoDB refuses a limit beyond 32 bits."""
-
-PAGE = 500
-"""Entries per request without a limit, about 150 KB."""
-
-_RECENT = 4096
-"""How many ids to collect in a set before sorting them into an array."""
+ALL = slice(None)  # all shards of a state
+_MOST_DATA = 4 * 1024 * 1024  # bytes of off-row data in memory, unless a single task has more
+_ENTRIES_PER_UNIT = 10  # entries for half a read unit, the minimum price. An entry takes 285 to 500 bytes.
+_MOST_ENTRIES = 10_000  # more than the 1 MB of a request. DynamoDB refuses a limit beyond 32 bits.
+PAGE = 500  # entries per request without a limit, about 150 KB
+_RECENT = 4096  # how many ids to collect in a set before sorting them into an array
 
 
 class Window:
@@ -108,21 +95,21 @@ class StateScan(Generic[T]):
         self.window = window
         self.latest_due_first = latest_due_first
         self.latest = latest
-        self.after = after
-        """Only entries that are due later than this, instead of the window."""
+        self.after = after  # only entries that are due later than this, instead of the window
         self.with_data = with_data
         self.shards = shards
-        self.positions: dict[str, Position] = {}
-        """The last consumed entry per index key, after which a scan starts."""
+        self.positions: dict[str, Position] = {}  # the last consumed entry per index key, after which a scan starts
         self._entries: Iterator[Item] = iter(())
 
     def rows(self, limit: int | None = None) -> Iterator[T]:
-        """Yield each task once, as a whole."""
         self._entries = self.entries(limit)
         seen, wanted = SeenIds(), limit
         while chunk := list(islice(self._entries, min(MOST_KEYS, wanted or MOST_KEYS))):
-            for entry, row in self._read_rows(chunk):
-                self.positions[entry["status_key"]["S"]] = position(entry)
+            ids = [entry["task_id"]["S"] for entry in chunk]
+            for entry, row in with_data_of(
+                zip(chunk, ids, strict=True), hydration.rows(self.model, ids), _is_as_indexed, with_data=self.with_data
+            ):
+                self.positions[entry["status_key"]["S"]] = entry["due_time"]["S"], entry["task_id"]["S"]
                 if row is None or not _is_as_indexed(row, entry) or not seen.is_new(row.task_id):
                     continue
                 yield row
@@ -131,19 +118,10 @@ class StateScan(Generic[T]):
             if wanted == 0:
                 return
 
-    def _read_rows(self, chunk: Sequence[Item]) -> Iterator[tuple[Item, T | None]]:
-        rows = hydration.rows(self.model, (entry["task_id"]["S"] for entry in chunk))
-        found = ((entry, rows.get(entry["task_id"]["S"])) for entry in chunk)
-        pairs = deque((each, row if row is not None and _is_as_indexed(row, each) else None) for each, row in found)
-        rows.clear()  # to free yielded rows
-        return with_data_of(pairs, with_data=self.with_data)
-
     def has_more(self) -> bool:
-        """Return whether the index has more entries."""
         return next(self._entries, None) is not None
 
     def has_position(self, at: Position) -> bool:
-        """Return whether the scan can start there, within the queried range."""
         since, last = self.window.since, self._latest_due_time()
         return (since is None or clock.stamp(since) <= at[0]) and (last is None or at[0] <= clock.stamp(last))
 
@@ -251,8 +229,7 @@ class SeenIds:
     def __init__(self) -> None:
         self._key = os.urandom(16)
         self._recent: set[int] = set()
-        self._sorted: list[array[int]] = []
-        """Each at least twice as long as the next one."""
+        self._sorted: list[array[int]] = []  # each at least twice as long as the next one
 
     def is_new(self, task_id: str) -> bool:
         """Return whether the scan sees this id for the first time."""
@@ -274,7 +251,6 @@ class SeenIds:
 
 
 def position(entry: Mapping[str, Any]) -> Position:
-    """Return an index entry's position."""
     return entry["due_time"]["S"], entry["task_id"]["S"]
 
 
@@ -291,18 +267,23 @@ def _is_as_indexed(row: TaskRow, entry: Item) -> bool:
     return not moved and not has_expired(row)
 
 
-def with_data_of(pairs: deque[tuple[Item, T | None]], *, with_data: bool) -> Iterator[tuple[Item, T | None]]:
-    """Yield each entry with its row, and take it from `pairs` to limit the data in memory."""
+def with_data_of(
+    entries: Iterable[tuple[Item, K]], rows: dict[K, T], is_as_indexed: Callable[[T, Item], bool], *, with_data: bool
+) -> Iterator[tuple[Item, T | None]]:
+    """Yield each entry with its row, unless that has changed. Keep little data in memory."""
+    found = ((entry, rows.get(key)) for entry, key in entries)
+    pairs = deque((entry, row if row is not None and is_as_indexed(row, entry) else None) for entry, row in found)
+    rows.clear()  # to free yielded rows
     while pairs:
         group = _take_group(pairs)
-        found = [row for _, row in group if row is not None]
+        unread = [row for _, row in group if row is not None]
         if with_data:
-            filled = hydration.fill_each(found)
+            filled = hydration.fill_each(unread)
         else:
-            hydration.leave_out_data(found)
-            filled = {(row.task_id, row.use_case_id): row for row in found}
+            hydration.leave_out_data(unread)
+            filled = {(row.task_id, row.use_case_id): row for row in unread}
         group.reverse()
-        del found
+        del unread
         while group:
             entry, row = group.pop()
             yield entry, None if row is None else filled.pop((row.task_id, row.use_case_id), None)

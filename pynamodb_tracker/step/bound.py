@@ -201,13 +201,8 @@ class BoundStep(StepCommands[T]):
         task_id: str,
         function: Callable[[ExecutionContext[T]], R] | None = None,
         *,
-        lock_for: timedelta | None = None,
-        detailed_error: bool = True,
-        also_from: States = (),
-        heartbeat: bool = False,
-        must_match: object = None,
-        ignore_concurrency_limit: bool = False,
         store_result: bool = False,
+        **options: Unpack[StartOptions],
     ) -> R | object:
         """Start the task, call the function with the context, and return its result.
 
@@ -216,14 +211,9 @@ class BoundStep(StepCommands[T]):
         Args:
             task_id: The id of the task.
             function: The function to call with the context, by default the bound one.
-            lock_for: As in `start`.
-            detailed_error: As in `start`.
-            also_from: As in `start`.
-            heartbeat: As in `start`.
-            must_match: As in `start`.
-            ignore_concurrency_limit: As in `start`.
             store_result: Store the result, as `ctx.store_result` does. A repeated call raises
                 TaskAlreadySucceededError, and `result` reads it from that error's `task`.
+            **options: The options of `start`, but not `skip_error`.
 
         Raises:
             TypeError: No function is given or bound.
@@ -234,15 +224,7 @@ class BoundStep(StepCommands[T]):
         """
         arguments.check_flags(store_result=store_result)
         chosen = function_of(self, function)
-        with self.start(
-            task_id,
-            lock_for=lock_for,
-            detailed_error=detailed_error,
-            also_from=also_from,
-            heartbeat=heartbeat,
-            must_match=must_match,
-            ignore_concurrency_limit=ignore_concurrency_limit,
-        ) as ctx:
+        with self.start(task_id, skip_error=False, **options) as ctx:
             result = call_for_result(chosen, ctx) if store_result else call(chosen, ctx)
         return result  # noqa: RET504 - type checkers would take a return in the block for one that may be swallowed
 
@@ -285,28 +267,15 @@ class BoundStep(StepCommands[T]):
         task_id: str,
         function: Callable[[AsyncContext[T]], Awaitable[R]] | None = None,
         *,
-        lock_for: timedelta | None = None,
-        detailed_error: bool = True,
-        also_from: States = (),
-        heartbeat: bool = False,
-        must_match: object = None,
-        ignore_concurrency_limit: bool = False,
         store_result: bool = False,
+        **options: Unpack[StartOptions],
     ) -> R | object:
         """Start the task as `astart` does, await the function, and return its result. The options are as in `run`."""
         from pynamodb_tracker.aio.context import call, call_for_result  # noqa: PLC0415 - few programs have an event loop
 
         arguments.check_flags(store_result=store_result)
         chosen = async_function_of(self, function)
-        async with self.astart(
-            task_id,
-            lock_for=lock_for,
-            detailed_error=detailed_error,
-            also_from=also_from,
-            heartbeat=heartbeat,
-            must_match=must_match,
-            ignore_concurrency_limit=ignore_concurrency_limit,
-        ) as ctx:
+        async with self.astart(task_id, skip_error=False, **options) as ctx:
             result = await (call_for_result(chosen, ctx) if store_result else call(chosen, ctx))
         return result  # noqa: RET504 - type checkers would take a return in the block for one that may be swallowed
 
@@ -351,30 +320,18 @@ class BoundStep(StepCommands[T]):
         of = self._definition
         return {of.states[code]: time for code, time in of.due().first().items()}
 
-    def due_ids(
-        self,
-        *,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        limit: int | None = None,
-        only: States = (),
-        error_contains: str | None = None,
-    ) -> Iterator[str]:
+    def due_ids(self, *, limit: int | None = None, **which: Unpack[DueOptions]) -> Iterator[str]:
         """Return the ids of `due` from the index, where about 20 cost half a read unit. Some may have changed since.
 
         Args:
-            since: Only tasks that came into their state at this time or later.
-            until: Only tasks that came into their state before this time.
             limit: At most so many tasks.
-            only: As in `due`.
-            error_contains: As in `due`.
+            **which: `since`, `until`, `only` and `error_contains`, as in `due`.
 
         Examples:
             >>> assert list(Order.ship.due_ids()) == ["o-2"]
         """
         arguments.check_limit("limit", limit)
-        due = self._definition.due(since=since, until=until, only=only, error_contains=error_contains)
-        return map(str, islice(due.ids(limit), limit))
+        return map(str, islice(self._definition.due(**which).ids(limit), limit))
 
     if TYPE_CHECKING:
 
@@ -401,14 +358,11 @@ class BoundStep(StepCommands[T]):
         function: Callable[[ExecutionContext[T]], object] | None = None,
         *,
         threads: int = 1,
-        since: datetime | None = None,
-        until: datetime | None = None,
         limit: int | None = None,
-        only: States = (),
-        error_contains: str | None = None,
         rate: float | None = None,
         progress: Callable[[Report], object] | None = None,
         heartbeat: bool = False,
+        **which: Unpack[DueOptions],
     ) -> Report:
         """Run the function on each task of `due`, once, and return a report.
 
@@ -419,14 +373,11 @@ class BoundStep(StepCommands[T]):
         Args:
             function: As in `run`.
             threads: How many tasks run at a time.
-            since: Only tasks that came into their state at this time or later.
-            until: Only tasks that came into their state before this time.
             limit: At most so many tasks start.
-            only: As in `due`.
-            error_contains: As in `due`.
             rate: At most so many tasks start per second.
             progress: Called with the report after each task, one call at a time.
             heartbeat: As in `start`, with one thread per running task.
+            **which: `since`, `until`, `only` and `error_contains`, as in `due`.
 
         Examples:
             >>> assert Order.ship.run_all(threads=8).succeeded == ["o-2"]
@@ -440,7 +391,6 @@ class BoundStep(StepCommands[T]):
         arguments.check_threads(threads)
         rate = self._check_batch(limit=limit, rate=rate, progress=progress, heartbeat=heartbeat)
         work = StepWork(of, partial(self.start, heartbeat=heartbeat), chosen)
-        which: DueOptions = {"since": since, "until": until, "only": only, "error_contains": error_contains}
         candidates = of.candidates(threads=threads, limit=limit, **which)
         if of.pause() is not None:
             return Report(paused=True)
@@ -456,14 +406,11 @@ class BoundStep(StepCommands[T]):
         function: Callable[[AsyncContext[T]], Awaitable[object]] | None = None,
         *,
         concurrency: int = 25,
-        since: datetime | None = None,
-        until: datetime | None = None,
         limit: int | None = None,
-        only: States = (),
-        error_contains: str | None = None,
         rate: float | None = None,
         progress: Callable[[Report], object] | None = None,
         heartbeat: bool = False,
+        **which: Unpack[DueOptions],
     ) -> Report:
         """Run the async function on each task of `due`, once, and return a report. The options are as in `run_all`.
 
@@ -480,7 +427,6 @@ class BoundStep(StepCommands[T]):
         arguments.check_threads(concurrency, "concurrency")
         rate = self._check_batch(limit=limit, rate=rate, progress=progress, heartbeat=heartbeat)
         work = StepWork(of, partial(self.astart, heartbeat=heartbeat), partial(call, chosen))
-        which: DueOptions = {"since": since, "until": until, "only": only, "error_contains": error_contains}
         candidates = of.candidates(threads=concurrency, limit=limit, **which)
         if self.model.tracker.obeys_control() and await in_thread(of.pause) is not None:
             return Report(paused=True)

@@ -28,8 +28,6 @@ T = TypeVar("T", bound=TaskRow)
 
 
 class DeclaredStep(RetryPolicy, Protocol):
-    """A `Step` of a class body."""
-
     name: str
     number: int
     max_attempts: int
@@ -56,8 +54,6 @@ if TYPE_CHECKING:
     from pynamodb_tracker.work.outcomes import Report
 
     class StartOptions(TypedDict, total=False):
-        """The options of `start` and `run`."""
-
         lock_for: timedelta | None
         detailed_error: bool
         also_from: States
@@ -66,21 +62,15 @@ if TYPE_CHECKING:
         ignore_concurrency_limit: bool
 
     class RunOptions(StartOptions, total=False):
-        """The options of `run`."""
-
         store_result: bool
 
     class DueOptions(TypedDict, total=False):
-        """The options of `due_ids` and `run_all` that select tasks."""
-
         since: datetime | None
         until: datetime | None
         only: States
         error_contains: str | None
 
     class BatchOptions(DueOptions, total=False):
-        """The options of `run_all`."""
-
         threads: int
         limit: int | None
         rate: float | None
@@ -129,7 +119,6 @@ class StepDefinition(Generic[T]):
         return self._find_due(*which, error_contains=like, goes_on=goes_on)
 
     def due_codes_in(self, shard: int, *codes: int) -> query.DueTasks[T]:
-        """Return one shard's due tasks in these states."""
         return self._find_due(query.Window(), frozenset(codes), shards=slice(shard, shard + 1))
 
     def _find_due(self, within: query.Window, only: frozenset[int], **which: Any) -> query.DueTasks[T]:
@@ -145,7 +134,6 @@ class StepDefinition(Generic[T]):
         return row is not None and refusals.is_startable(row, self.codes, clock.now(), on_time=True)
 
     def shard_of(self, task: T) -> int:
-        """Return a task's shard."""
         return self.model.tracker.shard_of(task.status_key)
 
     @property
@@ -184,7 +172,6 @@ class StepDefinition(Generic[T]):
         return pause_of(self.model, self.codes.pending)
 
     def slots(self) -> StepSlots | None:
-        """Return this process's slots in the step's concurrency limit, or None without one."""
         if self.declared.concurrency_limit is None:
             return None
         from pynamodb_tracker.control.slots import StepSlots  # noqa: PLC0415 - few steps have a limit
@@ -201,7 +188,6 @@ class StepDefinition(Generic[T]):
         check_caller(f"{self.model.__name__}.{self.codes.step}", self.declared.concurrency_limit)
 
     def create(self, task_id: str, attributes: Mapping[str, Any], payload: str | None) -> None:
-        """Create a task, pending at this step, for this payload only."""
         own = {**attributes}
         also = None if payload is None else {self.statements.payload.attr_name: {STRING: payload}}
         trace = own.pop("trace", None)
@@ -217,7 +203,6 @@ class StepDefinition(Generic[T]):
         enters: bool = True,
         **options: bool,
     ) -> T:
-        """Reopen a task, with the options of `transitions.reopening`."""
         from pynamodb_tracker.transitions.reopening import reopen  # noqa: PLC0415 - few cold starts need it
 
         task_id, by = arguments.check_task_id(task_id), arguments.check_name("by", by)
@@ -239,7 +224,6 @@ class StepDefinition(Generic[T]):
 
     @property
     def is_in_memory(self) -> bool:
-        """Whether the table is in memory, where the index is never behind."""
         return bool(getattr(self.model.tracker.connection().connection, "is_in_memory", False))
 
     def check_index(self) -> None:
@@ -247,7 +231,6 @@ class StepDefinition(Generic[T]):
         next(self.due_codes_in(0, self.codes.pending).ids(limit=1), None)
 
     def codes_to_do(self, only: States) -> frozenset[int]:
-        """Return the codes of `only`, or raise ValueError for a state without due tasks."""
         codes = set()
         for state in _sequence("only", only):
             code = self._code_of(state)
@@ -261,7 +244,6 @@ class StepDefinition(Generic[T]):
         return frozenset(codes)
 
     def codes_to_start_from(self, states: States) -> frozenset[int]:
-        """Return the codes of `also_from`, without pending and failed, or raise ValueError."""
         codes = set()
         for state in _sequence("also_from", states):
             code = self._code_of(state)
@@ -286,7 +268,6 @@ class StepDefinition(Generic[T]):
 
 
 def note_created(task: TaskRow) -> None:
-    """Tell this process's workers about a new task, and count it."""
     model = type(task)
     tell_created(model, task.task_id, task.status, task.due_time, task.creation or "")
     if model.tracker.use_case.count_transitions:

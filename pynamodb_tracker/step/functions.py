@@ -17,7 +17,7 @@ R = TypeVar("R")
 if TYPE_CHECKING:
     from pynamodb_tracker.aio.context import AsyncContext
 
-    StepFunction = Callable[[ExecutionContext[T]], object] | Callable[[AsyncContext[T]], Awaitable[object]]
+StepFunction = Callable[[ExecutionContext[T]], object] | Callable[["AsyncContext[T]"], Awaitable[object]]
 
 
 class Bindable(Protocol[T]):
@@ -29,7 +29,6 @@ class Bindable(Protocol[T]):
 
 
 def bind(step: Bindable[T], function: StepFunction[T] | None) -> None:
-    """Bind a function, async or not, to a step. Raise DefinitionError if it has another."""
     if function is None:
         raise TypeError(f"write @{_name_of(step)}.does above the function, without parentheses")
     arguments.check_parameters(function, "ctx", may_be_async=True)
@@ -45,7 +44,6 @@ def bind(step: Bindable[T], function: StepFunction[T] | None) -> None:
 def function_of(
     step: Bindable[T], given: Callable[[ExecutionContext[T]], R] | None
 ) -> Callable[[ExecutionContext[T]], R | object]:
-    """Return the given or the bound function, or raise a TypeError if it is async."""
     function: Any = _chosen(step, given)
     if arguments.is_async(function):
         name = _name_of(step)
@@ -80,7 +78,6 @@ def async_function_of(
 
 
 def any_function_of(step: Bindable[T], given: StepFunction[T] | None) -> StepFunction[T]:
-    """Return the given or the bound function, async or not."""
     function: Any = _chosen(step, given)
     arguments.check_function_of_context(function, may_be_async=True)
     return function  # type: ignore[no-any-return]  # it is one

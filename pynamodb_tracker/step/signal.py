@@ -91,7 +91,6 @@ class Signal:
 
     @property
     def stored_name(self) -> str:
-        """Its stored name."""
         return self.name or ""
 
     @overload
@@ -107,13 +106,11 @@ class Signal:
 
 
 def signals_in(model: type) -> Sequence[Signal]:
-    """Return a class's declared and inherited signals."""
     found = {name: value for base in reversed(model.__mro__) for name, value in vars(base).items()}
     return [value for value in found.values() if isinstance(value, Signal)]
 
 
 def signal_named(model: type[T], name: str) -> BoundSignal[T]:
-    """Return the signal with that stored name, or raise ValueError with the known ones."""
     known = sorted(each.stored_name for each in signals_in(model))
     if name not in known:
         raise ValueError(f"{model.__name__} has no signal {shown(name)}. It has {', '.join(known) or 'none'}")

@@ -258,7 +258,6 @@ def _checked_positions(stored: Any) -> dict[str, index.Position]:
 
 
 def window(since: datetime | None, until: datetime | None) -> index.Window:
-    """Check a query's window."""
     since, until = check_time("since", since), check_time("until", until)
     if since is not None and until is not None and since >= until:
         raise ValueError(f"the window is empty: since={since} is not before until={until}")
@@ -295,10 +294,7 @@ def waiting_in(state: State[T], since: datetime | None, until: datetime | None) 
 def given_up(
     model: type[T], steps: Collection[str], since: datetime | None, until: datetime | None, *, most: int
 ) -> tuple[list[T], bool]:
-    """Return the tasks that gave up an occurrence at one of these steps, and whether these are all.
-
-    This searches up to `most` tasks at the first step, about 40 per read unit.
-    """
+    """Do what the query does, which searches up to `most` tasks at the first step, about 40 per read unit."""
     return index.given_up(model, steps, window(since, until), most)
 
 
@@ -313,6 +309,4 @@ def count_due(state: State[T], now: datetime, *, later: bool, up_to: int) -> int
     return index.StateScan(state.model, state.code, window(None, None), **due).count(up_to)
 
 
-def all_tasks(model: type[T]) -> Iterator[T]:
-    """Return every task of a use case, strongly consistent."""
-    return index.tasks(model)
+all_tasks = index.tasks

@@ -166,8 +166,8 @@ class FindBy(GlobalSecondaryIndex[T]):  # type: ignore[no-untyped-call]  # Pynam
             if not (isinstance(of, type) and issubclass(of, model)):
                 raise ValueError(f"{shown(state)} is not a state of {model.__name__}: write state=Order.ship.failed")
             model, code = of, state.code
-        index, text = (self.Meta.index_name, name), check_key(name, value)
-        return AttributeScan(model, index, text, window(since, until), newest_first=newest_first, code=code)
+        index, text, times = self.Meta.index_name, check_key(name, value), window(since, until)
+        return AttributeScan(model, index, name, text, times, newest_first, code)
 
     def _get_schema(self) -> Any:  # type: ignore[override]  # PynamoDB's is a class method
         keys = {self.attribute.attr_name: HASH, "create_time": RANGE}

@@ -229,9 +229,7 @@ class GuardedRow(TaskRow):
         """Raise a TypeError, because the changes of a row that was never read are unknown."""
         raise TypeError(f"a {type(self).__name__} cannot be filled by hand: read it by get_task or a query")
 
-    def from_simple_dict(self, *_args: Any, **_options: Any) -> NoReturn:
-        """Raise a TypeError, as `from_dynamodb_dict` does."""
-        self.from_dynamodb_dict()
+    from_simple_dict = from_dynamodb_dict
 
     @classmethod
     def batch_write(cls, *_args: Any, **_options: Any) -> NoReturn:

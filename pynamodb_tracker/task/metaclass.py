@@ -49,7 +49,7 @@ class TaskMeta(MetaModel):
         model, declared = cast("type[TaskRow]", cls), _declared(cls, namespace)
         if base is None:  # Task itself
             super().__init__(name, bases, namespace, **options)
-            model.tracker = Schema(model, None, reserved=model.tracker_attributes)
+            model.tracker = Schema(model, None)
             return
         _refuse(model, _mistakes_in_names(base, declared))
         if "Meta" in namespace:
@@ -64,7 +64,7 @@ class TaskMeta(MetaModel):
                 _refuse(model, index.mistakes(model))
         if "Meta" in namespace:
             _refuse(model, _mistakes_in_table(model, declared))
-            model.tracker = Schema(model, Table(model), reserved=model.tracker_attributes)
+            model.tracker = Schema(model, Table(model))
         if "use_case_id" in declared:
             _declare_use_case(model, declared)
         else:
@@ -123,14 +123,8 @@ def _declare_use_case(model: type[TaskRow], declared: dict[str, Any]) -> None:
         for step, after in zip(steps, following, strict=True)
     ]
     table = model.tracker.table
-    model.tracker = Schema(
-        model,
-        table,
-        use_case,
-        codes,
-        reserved=model.tracker_attributes,
-        awaited=frozenset(each.stored_name for each in signals),
-    )
+    awaited = frozenset(each.stored_name for each in signals)
+    model.tracker = Schema(model, table, use_case, codes, awaited=awaited)
     states = {code: State(model, each.step, status, code) for each in codes for code, status in each.own.items()}
     states[END] = State(model, plain[-1].name, Status.SUCCEEDED, END)
     states[CANCELLED] = State(model, "", None, CANCELLED)

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from pynamodb_tracker.features.merges import Merged
     from pynamodb_tracker.model.repeat import Repeat
     from pynamodb_tracker.model.signals import SignalName
-    from pynamodb_tracker.status import Codes
     from pynamodb_tracker.step.state import CancelledOf
     from pynamodb_tracker.task.group import Group, GroupOf
     from pynamodb_tracker.transitions.cancelling import Cancellation
@@ -424,16 +423,11 @@ class Task(GuardedRow, metaclass=TaskMeta):
         reason, by = arguments.check_reason(reason), arguments.check_name("by", by)
         task_id = arguments.check_task_id(task_id)
         arguments.check_flags(children=children, even_running=even_running)
-        codes = None if go_to is None else cls._branch_to_go_to(go_to)
-        return cancelling.cancel(cls, task_id, cancelling.Cancel(reason, by, children, codes, even_running))
-
-    @classmethod
-    def _branch_to_go_to(cls, step: BoundStep[Any]) -> Codes:
-        given: object = step
+        given: object = go_to
         codes = given._definition.codes if isinstance(given, BoundStep) else None
-        if codes is None or codes not in cls.tracker.steps or not codes.branch:
-            raise ValueError(f"go_to takes a branch step of {cls.__name__}, not {arguments.shown(step)}")
-        return codes
+        if go_to is not None and (codes is None or codes not in cls.tracker.steps or not codes.branch):
+            raise ValueError(f"go_to takes a branch step of {cls.__name__}, not {arguments.shown(go_to)}")
+        return cancelling.cancel(cls, task_id, cancelling.Cancel(reason, by, children, codes, even_running))
 
     @classmethod
     def reopen(

@@ -1,7 +1,5 @@
 """Builds events as AWS delivers them to Lambda functions."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
@@ -128,20 +126,19 @@ def sqs_event(*bodies: object, queue: str = "queue", group: str | Sequence[str] 
     times = {"SentTimestamp": str(_MILLISECONDS), "ApproximateFirstReceiveTimestamp": str(_MILLISECONDS + 1)}
     received = {"ApproximateReceiveCount": "1", "SenderId": "AIDAIENQZJOLO23YVJ4VO", **times}
     source = {"eventSource": "aws:sqs", "eventSourceARN": _arn("sqs", queue), "awsRegion": _REGION}
-    records = []
-    for number, (body, name) in enumerate(zip(bodies, groups, strict=True), 1):
-        order = {"MessageGroupId": name, "SequenceNumber": f"1884949675{number:010}"} if fifo or group else {}
-        records.append(
-            {
-                "messageId": f"m-{number}",
-                "receiptHandle": "AQEBwJnKyrHigUMZj6rYigCgxlaS3SLy0a",
-                "body": _to_text(body),
-                "attributes": {**received, **order},
-                "messageAttributes": {},
-                "md5OfBody": "e4e68fb7bd0e697a0ae8f1bb342846b3",
-                **source,
-            }
-        )
+    orders = ({"MessageGroupId": name, "SequenceNumber": f"1884949675{at:010}"} for at, name in enumerate(groups, 1))
+    records = [
+        {
+            "messageId": f"m-{number}",
+            "receiptHandle": "AQEBwJnKyrHigUMZj6rYigCgxlaS3SLy0a",
+            "body": _to_text(body),
+            "attributes": {**received, **(order if fifo or group else {})},
+            "messageAttributes": {},
+            "md5OfBody": "e4e68fb7bd0e697a0ae8f1bb342846b3",
+            **source,
+        }
+        for number, (body, order) in enumerate(zip(bodies, orders, strict=True), 1)
+    ]
     return {"Records": records}
 
 
@@ -282,27 +279,26 @@ def dynamodb_event(
     if isinstance(keys, str) or not all(name in item for item in items for name in keys):
         raise ValueError(f'keys must name key attributes that each item has, as in ("order_id",), not {keys!r}')
     image = "OldImage" if event_name == "REMOVE" else "NewImage"
-    records = []
-    for number, item in enumerate(items, 1):
-        stored = {name: _encode_value(value) for name, value in item.items()}
-        records.append(
-            {
-                "eventID": f"{number:032x}",
-                "eventVersion": "1.1",
-                "eventName": event_name,
-                "eventSource": "aws:dynamodb",
-                "awsRegion": _REGION,
-                "eventSourceARN": _arn("dynamodb", f"table/{table}/stream/2026-11-21T12:00:00.000"),
-                "dynamodb": {
-                    "ApproximateCreationDateTime": _MILLISECONDS // 1000,
-                    "Keys": {name: stored[name] for name in keys},
-                    image: stored,
-                    "SequenceNumber": f"s-{number}",
-                    "SizeBytes": 26,
-                    "StreamViewType": "NEW_AND_OLD_IMAGES",
-                },
-            }
-        )
+    encoded = ({name: _encode_value(value) for name, value in item.items()} for item in items)
+    records = [
+        {
+            "eventID": f"{number:032x}",
+            "eventVersion": "1.1",
+            "eventName": event_name,
+            "eventSource": "aws:dynamodb",
+            "awsRegion": _REGION,
+            "eventSourceARN": _arn("dynamodb", f"table/{table}/stream/2026-11-21T12:00:00.000"),
+            "dynamodb": {
+                "ApproximateCreationDateTime": _MILLISECONDS // 1000,
+                "Keys": {name: item[name] for name in keys},
+                image: item,
+                "SequenceNumber": f"s-{number}",
+                "SizeBytes": 26,
+                "StreamViewType": "NEW_AND_OLD_IMAGES",
+            },
+        }
+        for number, item in enumerate(encoded, 1)
+    ]
     return {"Records": records}
 
 

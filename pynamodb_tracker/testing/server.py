@@ -1,7 +1,5 @@
 """Runs dynoxide: DynamoDB in one binary, in memory or in a file, for all processes on this machine."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import socket
@@ -17,8 +15,7 @@ from typing import IO, cast
 from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.dynamodb.forking import in_forked_process
 
-CRATE = "3.2.0"
-"""The version of https://crates.io/crates/dynoxide-rs in our tests."""
+CRATE = "3.2.0"  # the version of https://crates.io/crates/dynoxide-rs in our tests
 PATH_VARIABLE = "DYNOXIDE"
 HOW_TO_GET_IT = (
     "Run `npm install --global dynoxide`, download it from https://github.com/nubo-db/dynoxide/releases, or build it: "
@@ -29,7 +26,7 @@ _LAST_PORT = 65_535
 _PORT_TRIES = 3
 _START_TIMEOUT = 30.0
 
-_started: weakref.WeakSet[Server] = weakref.WeakSet()
+_started: "weakref.WeakSet[Server]" = weakref.WeakSet()
 
 
 class LocalServerError(RuntimeError):
@@ -57,7 +54,6 @@ class Server:
 
     @property
     def endpoint(self) -> str:
-        """The address for clients."""
         return f"http://127.0.0.1:{self.port}"
 
     def _start(self) -> str | None:
@@ -117,7 +113,6 @@ def find_dynoxide() -> str:
 
 @contextmanager
 def serving(*, path: str | os.PathLike[str] | None = None, port: int = 0) -> Iterator[str]:
-    """Run dynoxide until the block ends, and yield its address."""
     server = Server(find_dynoxide(), path=path, port=port)
     try:
         yield server.endpoint

@@ -1,7 +1,5 @@
 """Opens tables in memory on moto, or on a local server, and stops the clock."""
 
-from __future__ import annotations
-
 import atexit
 import os
 import threading
@@ -21,7 +19,6 @@ from pynamodb_tracker.testing.server import serving
 T = TypeVar("T", bound=Task)
 
 _SET_ASIDE = ("AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_DYNAMODB", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS")
-_WITHOUT_ENDPOINTS = {"AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "true"}
 _ANY_CREDENTIALS = {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local"}
 
 _left_open = ExitStack()
@@ -53,7 +50,6 @@ class OneAtATime(SharedConnection):
     _gate = threading.RLock()
 
     def dispatch(self, operation_name: str, operation_kwargs: dict[str, Any]) -> dict[str, Any]:
-        """Send the request once no other is in flight."""
         with self._gate:
             return super().dispatch(operation_name, operation_kwargs)
 
@@ -63,7 +59,6 @@ class LocalTable(Protocol):
 
     def __call__(self, table: type[T], *further: type[Task]) -> type[T]:
         """Create these tables, empty and in memory, until the test ends. Return the first one."""
-        ...
 
 
 class LocalServer(Protocol):
@@ -73,7 +68,6 @@ class LocalServer(Protocol):
         self, table: type[Task], *further: type[Task], path: str | os.PathLike[str] | None = None, port: int = 0
     ) -> str:
         """Run a server with these tables until the test ends. Return its address."""
-        ...
 
 
 @contextmanager
@@ -93,7 +87,7 @@ def local_table(table: type[T], *further: type[Task]) -> Iterator[type[T]]:
         raise ImportError(f"local_table needs moto: pip install '{INSTALLABLE}[local]'") from error
     models = _check_classes("local_table", [table, *further])
     with ExitStack() as stack:
-        _set_environment(stack, _WITHOUT_ENDPOINTS)
+        _set_environment(stack, {"AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "true"})
         stack.enter_context(mock_aws())
         _connect(stack, models, None, OneAtATime)
         yield table
@@ -168,5 +162,4 @@ def open_local_table(table: type[T], *further: type[Task]) -> type[T]:
 
 
 def close_local_tables() -> None:
-    """Close the tables from `open_local_table`."""
     _left_open.close()

@@ -9,8 +9,7 @@ import subprocess
 import sys
 import threading
 
-GRACE = 5.0
-"""Seconds between asking the command to end and killing it."""
+GRACE = 5.0  # seconds between asking the command to end and killing it
 
 
 def end_with_input(child: subprocess.Popen[bytes]) -> None:

@@ -22,7 +22,7 @@ from pynamodb_tracker.exceptions import (
     TaskNotStartableError,
     TrackerError,
 )
-from pynamodb_tracker.features.overflow import expire_again, keep
+from pynamodb_tracker.features.overflow import expire_again, remove_chunk_expiry
 from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.model.failure import add_note
 from pynamodb_tracker.model.failure_log import failures_in_row
@@ -59,7 +59,9 @@ def claim(
     new: NewTask[T] | None = None,
     on_time: bool = False,
 ) -> Journal[T]:
-    """Claim the task, or raise an error with the reason. The lock may have expired when the response arrives.
+    """Claim the task and return the run's journal, or raise the reason.
+
+    The lock may have expired when the response arrives.
 
     Args:
         statements: The step's writes.
@@ -156,7 +158,7 @@ class _Call(Generic[T]):
             self.parked = is_parked(row)
             if row.status in also_from and row.expire_time is not None:
                 self.kept = True
-                keep(statements.model, row, self.tokens[-1], self.operation)
+                remove_chunk_expiry(statements.model, row, self.tokens[-1], self.operation)
         raise refusals.kept_changing_error(statements.model, self.task_id, self.operation, _TRIES)
 
     def _send(self, claimed: NewTask[T] | int | None, *, shows_row: bool) -> Claim[T]:

@@ -32,8 +32,8 @@ _AT_ONCE = 3
 """How often a success is sent again without a pause."""
 
 
-class RowChanged(Exception):  # noqa: N818 - not an error: the success is sent in another form
-    """The row has changed, but the lock is held, so the success has to be built again."""
+class RowChanged(Exception):  # noqa: N818 - not an error: the end is sent in another form
+    """The row has changed, but the lock is held, so the end has to be built again."""
 
     def __init__(self, row: TaskRow) -> None:
         super().__init__(row)

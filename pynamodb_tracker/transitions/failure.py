@@ -80,7 +80,7 @@ def fail(
             failures, logged = [], False
     except RowChanged as changed:
         register.check_decision(journal, changed.row)
-        raise lock_lost_error(claim, "finish", changed.row) from None  # it is damaged
+        raise lock_lost_error(claim, "finish", changed.row) from None  # only a damaged row is refused here
     for problem in optional.problems if optional else ():
         add_note(error, f"pynamodb_tracker: {problem}")
     failed.apply_to(task)

@@ -13,7 +13,7 @@ from pynamodb_tracker.dynamodb.connection import Refused, shares_requests
 from pynamodb_tracker.dynamodb.error_codes import is_invalid
 from pynamodb_tracker.exceptions import TaskNotStartableError
 from pynamodb_tracker.features.groups.queue import Groups
-from pynamodb_tracker.features.overflow import expire_again, keep
+from pynamodb_tracker.features.overflow import expire_again, remove_chunk_expiry
 from pynamodb_tracker.features.repeats import next_round_when_reopened
 from pynamodb_tracker.model.failure import Failure
 from pynamodb_tracker.model.failure_log import for_row
@@ -76,7 +76,7 @@ def reopen(
                 return found
             if found is not None and found.expire_time is not None:
                 kept = True
-                keep(statements.model, found, token, operation)
+                remove_chunk_expiry(statements.model, found, token, operation)
             try:
                 reopened = call.send(token, found, kept=kept)
             except Refused:
@@ -184,7 +184,7 @@ def build_reopen(
 ) -> Transition:
     """Give a task fresh attempts. If it was not read, it must neither wait, repeat, nor be in a group.
 
-    Unless `keep` has removed the chunks' time to live, a task with a time to live is refused.
+    Unless `remove_chunk_expiry` has removed the chunks' time to live, a task with a time to live is refused.
     """
     codes, rule = statements.codes, row is not None and row.repeat
     from_codes = (CANCELLED,) if row is not None and end_of(row.status) else (codes.failed, codes.ignored)

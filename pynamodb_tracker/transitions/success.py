@@ -52,7 +52,7 @@ def succeed(journal: Journal[T]) -> None:
         return
     try:
         for each in participants:
-            each.prepare(partial(commit, journal))
+            each.write_before_success(partial(commit, journal))
         pending = journal.pending_success = journal.pending_success or PendingSuccess(of_block=False)
         _succeed_together(journal, pending, success, participants)
     except TransactWriteError as error:

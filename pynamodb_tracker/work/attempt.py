@@ -1,7 +1,5 @@
 """Runs a function on one task once, and keeps the outcome."""
 
-from __future__ import annotations
-
 import logging
 import sys
 import threading
@@ -58,7 +56,6 @@ class Attempt(Hook):
         self._slot: Slot | None = None  # until the run has it
 
     def belong_to(self, dispatcher: Dispatcher, given: Given, batcher: WriteBatcher | None) -> None:
-        """Take over a task and its slot from a dispatcher."""
         self.dispatcher, self.given, self.batcher, self._slot = dispatcher, given, batcher, given.slot
         if given.slot is not None:
             given.slot.user = f"{self.codes.use_case_id} {self.codes.step} of {self.task_id!r}"
@@ -81,7 +78,6 @@ class Attempt(Hook):
                     self.value = call(function, ctx)
 
     async def run_async(self) -> None:
-        """Run an async function on an event loop."""
         if self.given is None or self.is_stopped:
             return
         sending, pausing = self._share_requests()
@@ -124,14 +120,12 @@ class Attempt(Hook):
             run.slot, self._slot = self._slot, None
 
     def on_end(self, run: RunDetails) -> None:  # noqa: ARG002 - the details of this attempt
-        """Count the outcome."""
         if self.given is not None and not self.waits_alone:
             self.given.source.note_ended(self)
 
     on_refuse = on_end
 
     def on_lock_lost(self, run: RunDetails, error: Exception) -> None:  # noqa: ARG002 - as above
-        """Tell the executor."""
         self.on_loss()
 
     def _note_claim(self) -> None:
@@ -176,7 +170,6 @@ class Attempt(Hook):
 
     @property
     def is_stopped(self) -> bool:
-        """Whether the work was stopped."""
         return self.dispatcher is not None and self.dispatcher.stopped.is_set()
 
     @property
@@ -202,24 +195,20 @@ class Attempt(Hook):
 
     @property
     def outcome(self) -> Outcome:
-        """The recorded outcome."""
         if not self.was_claimed and isinstance(self.error, exceptions.TaskIgnoredError):
             return "ignored"
         return self.details.outcome or "refused"
 
     @property
     def error(self) -> BaseException | None:
-        """The error from the start, the function, or the end."""
         return self.details.error
 
     @property
     def was_claimed(self) -> bool:
-        """Whether the claim succeeded."""
         return self.details.attempt is not None
 
     @property
     def was_taken(self) -> bool:
-        """Whether another worker had the task first."""
         return not self.was_claimed and was_taken(self.error)
 
     @property
@@ -229,12 +218,10 @@ class Attempt(Hook):
 
     @property
     def task(self) -> Any:
-        """The row that was read last, or None."""
         return self.details.task if self.was_claimed else getattr(self.error, "task", None)
 
     @property
     def made_due(self) -> list[MadeDue]:
-        """The tasks that the run has made due, now or at a known time."""
         journal = None if self._run is None else self._run.journal
         return [] if journal is None else list(journal.made_due())
 

@@ -1,7 +1,5 @@
 """Runs one function on a step's due tasks, each once, and reports the outcomes."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 
@@ -18,7 +16,6 @@ log = logging.getLogger("pynamodb_tracker")
 
 
 def add_to(report: Report, attempt: Attempt) -> None:
-    """Add a task to its outcome's list."""
     report.postponed += attempt.details.postponed
     if attempt.outcome != "refused":
         getattr(report, attempt.outcome).append(attempt.task_id)
@@ -39,7 +36,6 @@ class Batch:
         progress: Callable[[Report], object] | None,
     ) -> None:
         self.report = Report()
-        self._work = work
         self._source = OnceThrough(work, candidates)
         self.dispatcher = Dispatcher([self._source], limit=limit, rate=rate)
         self._progress = progress
@@ -47,7 +43,6 @@ class Batch:
         self._has_ended = False
 
     def add(self, attempt: Attempt) -> None:
-        """Add an attempt to the report. Raise an unexpected error that kept it from starting."""
         if (error := attempt.unexpected_error) is not None:
             raise error
         add_to(self.report, attempt)
@@ -67,8 +62,8 @@ class Batch:
         refused = self.report.refused.items()
         failed = [(task_id, error) for task_id, error in refused if isinstance(error, PynamoDBException)]
         if failed:
-            codes, (task_id, error) = self._work.codes, failed[0]
+            codes, (task_id, error) = self._source.work.codes, failed[0]
             text = "%d tasks of %s are refused at %s, because requests failed. The first one is %r: %s: %s%s"
             ended = ". No more tasks were tried, because their requests would fail, too" if self._has_ended else ""
             about = len(failed), codes.use_case_id, codes.step, task_id, type(error).__name__, error, ended
-            log.warning(text, *about, extra=self._work.log_fields)
+            log.warning(text, *about, extra=self._source.work.log_fields)

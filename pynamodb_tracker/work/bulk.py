@@ -3,8 +3,6 @@
 Threads that write at about the same time share requests of up to 25 writes.
 """
 
-from __future__ import annotations
-
 import threading
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
@@ -26,25 +24,18 @@ from pynamodb_tracker.work.threads import in_threads
 A = TypeVar("A")
 T = TypeVar("T", bound=TaskRow)
 
-Outcome = Literal["succeeded", "ignored"]  # the report's list that gets a task
-
 _READ_TOGETHER = 100  # rows that one request reads ahead
 
 
 def report_of_each(
     tasks: Iterable[tuple[str, A]],
-    change: Callable[[str, A], Outcome | None],
+    change: Callable[[str, A], Literal["succeeded", "ignored"] | None],
     threads: int,
     group_of: Callable[[A], object] = lambda _: None,
 ) -> Report:
-    """Change each task and return the report.
+    """Change each task, with its argument, and return the report. `change` returns the report's list for the task.
 
-    Args:
-        tasks: Task ids, each with an argument for the change.
-        change: Changes a task and returns its list in the report, or None. Errors from the tracker and PynamoDB refuse
-            the task, and others propagate.
-        threads: How many tasks to change at once.
-        group_of: Returns an argument's group, in which tasks are changed in order, one after another.
+    Errors from the tracker and PynamoDB refuse the task, and others propagate.
     """
     report = Report()
 
@@ -65,10 +56,7 @@ def in_threads_together(
     threads: int,
     group_of: Callable[[A], object] = lambda _: None,
 ) -> None:
-    """Call the function on each item, as `in_threads` does. The threads share requests.
-
-    Items with the same text as their group are changed in order, one after another.
-    """
+    """Like `in_threads`, with shared requests. Items with the same text as their group are changed in order."""
     if threads == 1:
         in_threads(change, items, 1)
         return
@@ -127,7 +115,6 @@ class _Together(Generic[A]):
 
 
 def each_once(task_ids: Iterable[str]) -> Iterator[str]:
-    """Yield each of these ids once, lazily."""
     seen = set[str]()
     for task_id in task_ids:
         if task_id not in seen:

@@ -12,8 +12,6 @@ If all workers began with the oldest task, all but one would be refused. Two rul
 Nothing here waits. The iterator yields an id, `ANSWER` if a claim has to be answered first, or seconds to pause.
 """
 
-from __future__ import annotations
-
 import math
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
@@ -31,9 +29,6 @@ _GROWTH = 1.0  # per successful claim, so that the window doubles while all succ
 _FIRST_PAUSE = 0.01
 _LONGEST_PAUSE = 0.2  # seconds between two places without a successful claim
 _CAREFUL_GROWTH = 0.125  # near other workers: at most one claim is refused per eight successes
-# Returns a shard's due ids, oldest first. The second argument is about how many are needed.
-_Read = Callable[[int, int | None], Iterator[str]]
-
 ANSWER: Final = math.inf  # a claim has to be answered before the next id
 
 Next = str | float  # an id, seconds to pause, or ANSWER
@@ -52,7 +47,6 @@ class ClaimWindow:
 
     @property
     def has_room(self) -> bool:
-        """Whether another claim may be sent."""
         return self.unanswered < self.width
 
     @property
@@ -61,7 +55,6 @@ class ClaimWindow:
         return not self.unanswered if self.collided else self.has_room
 
     def note_sent(self) -> None:
-        """Count a claim that will be sent."""
         self.unanswered += 1
 
     def note_answer(self, *, was_taken: bool | None) -> None:
@@ -85,7 +78,7 @@ class Candidates:
 
     def __init__(
         self,
-        read: _Read,
+        read: Callable[[int, int | None], Iterator[str]],
         *,
         shards: int = 1,
         lane: int | None = None,
@@ -95,7 +88,7 @@ class Candidates:
         patience: int | None = None,
         selects: bool = False,
     ) -> None:
-        """Order the ids for this many threads. About `limit` tasks are needed.
+        """Order the ids for this many threads. About `limit` tasks are needed. `read` returns a shard's, oldest first.
 
         After `patience` empty shards in a row, continue with one that has tasks, or end. If this `selects` tasks,
         others are not added later.
@@ -131,14 +124,12 @@ class Candidates:
         self._is_stale = True
 
     def beginning_with(self, shard: int) -> Iterator[Next]:
-        """Iterate over the ids, beginning with that shard."""
         self._is_lane_open = shard == self.lane
         if not self._is_lane_open:
             self._put_first(shard)
         return iter(self)
 
     def open_lane(self) -> None:
-        """Read the lane again, at the next turn."""
         self._is_lane_open = True
         self._begun.pop(self.lane or 0, None)
 
@@ -147,12 +138,10 @@ class Candidates:
         self.rotation.appendleft(shard)
 
     def next_shard(self) -> int:
-        """Return the next shard, and put it last."""
         self.rotation.rotate(-1)
         return self.rotation[-1]
 
     def __iter__(self) -> Iterator[Next]:
-        """Yield ids until each due task was tried."""
         self.tried, self._open, self._begun = set(), set(self.rotation), {}
         empty, with_more = 0, deque[int]()  # shards that have more tasks than one turn
         while (self._open or self._is_lane_open) and self.goes_on():

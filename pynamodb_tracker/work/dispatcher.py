@@ -13,8 +13,6 @@ The lock is never held during a request or a call of user code. Each change wake
 another if it finds a task. All wake up once there is nothing left.
 """
 
-from __future__ import annotations
-
 import logging
 import math
 import os
@@ -86,7 +84,6 @@ class Dispatcher:
         return os.getpid() != self._process
 
     def goes_on(self) -> bool:
-        """Return whether to keep looking for a task."""
         if self.stopped.is_set() or self._is_closed:
             return False
         return self._goes_on is None or self._may_start or self._goes_on()
@@ -96,11 +93,7 @@ class Dispatcher:
         return self.stopped.is_set() or clock.now() - self._last_look <= time + self._interval
 
     def take(self) -> Given | None:
-        """Wait for a task to try. Return None once there is none left, or after a stop.
-
-        Raises:
-            NotSentError: The block around this was stopped.
-        """
+        """Wait for a task, or return None once none is left. Raise NotSentError if the block around this is stopped."""
         while not self.is_foreign:
             if is_stopped():
                 raise NotSentError
@@ -251,7 +244,6 @@ class Dispatcher:
     def note_end(
         self, given: Given, made_due: Sequence[MadeDue] = (), *, was_refused: bool = False, again_alone: bool = False
     ) -> None:
-        """Note an attempt's end, and the tasks that it made due."""
         with self._guard:
             if given.left is not None:
                 self._note_takeover(given.left.worker, running=-1, ended=not was_refused)
@@ -267,7 +259,6 @@ class Dispatcher:
             self._wake_one()
 
     def note_created(self, task: MadeDue) -> None:
-        """Note a task that this process has created."""
         if not self.is_foreign:
             with self._guard:
                 if self._note_due(task):
@@ -289,7 +280,6 @@ class Dispatcher:
         self.wake()
 
     def wake(self) -> None:
-        """Let all waiting threads look again."""
         with self._guard:
             self._wake_all()
 

@@ -1,15 +1,10 @@
 """Runs attempts at the same time, on threads. `task_executor` runs them on an event loop.
 
-    dispatcher:   take ---- take ------------- take ---- None
-                    |         |                  |
-    threads:        attempt   attempt ------     attempt      each in a copy of the caller's context
-
-An executor lets attempts end, releases them after a grace time, or abandons them.
+dispatcher:   take ---- take ------------- take ---- None
+                |         |                  |
+threads:        attempt   attempt ------     attempt      each in a copy of the caller's context
 """
 
-from __future__ import annotations
-
-import logging
 import queue
 import threading
 import time
@@ -24,19 +19,14 @@ from pynamodb_tracker.work.attempt import Attempt
 from pynamodb_tracker.work.dispatcher import Dispatcher
 from pynamodb_tracker.work.source import Given
 
-log = logging.getLogger("pynamodb_tracker")
-
 GIVE_BACK_WITHIN = 5.0  # seconds to release tasks before we leave them to their locks
 
 GLANCE = 0.5  # seconds between pauses of a wait, because on Windows a signal does not interrupt it
 
-OnEnded = Callable[[Attempt], object]
-"""Called with each ended attempt, one call at a time. If it raises, the work ends."""
+OnEnded = Callable[[Attempt], object]  # called with each ended attempt, one at a time. If it raises, the work ends
 
 
 class Executor:
-    """Running attempts, and the errors that end the work."""
-
     who_is_busy = "tasks run"  # in the status
 
     def __init__(
@@ -60,14 +50,12 @@ class Executor:
         self._changes = queue.SimpleQueue[None]()
 
     def begin(self, given: Given) -> Attempt:
-        """Return a new attempt at a task."""
         attempt = self._new_attempt(given)
         attempt.belong_to(self.dispatcher, given, self._batcher)
         self.running[attempt] = None
         return attempt
 
     def end(self, attempt: Attempt) -> None:
-        """Report an attempt, and tell the dispatcher which tasks it made due."""
         if self.dispatcher.is_foreign:  # in a forked process
             return
         try:
@@ -92,7 +80,6 @@ class Executor:
         self.dispatcher.close()
 
     def raise_errors(self) -> None:
-        """Raise the first error that ended the work, if any."""
         if self.errors:
             try:
                 raise self.errors[0]
@@ -109,13 +96,11 @@ class Executor:
             helper.join(max(0.0, deadline - time.monotonic()))
 
     def give_back_slots(self) -> None:
-        """Give back unused slots, because no new tasks start."""
         for source in self.dispatcher.sources:
             if source.work.slots is not None and not self.dispatcher.is_foreign:
                 source.work.slots.give_back()
 
     def status(self) -> str:
-        """Return the running tasks and each step's next look as text."""
         now, running = clock.now(), list(self.running)
         stopping = ", stopping" if self.dispatcher.stopped.is_set() else ""
         lines = [f"worker {this_worker()}: {len(running)} of {self.concurrency} {self.who_is_busy}{stopping}"]
@@ -166,7 +151,6 @@ class ThreadExecutor(Executor):
                 self._changes.get(timeout=GLANCE)
 
     def start(self) -> None:
-        """Start the next thread, if there may be more."""
         with self._guard:
             if self._started == self.concurrency or (self._started and self.dispatcher.stopped.is_set()):
                 return
@@ -176,7 +160,6 @@ class ThreadExecutor(Executor):
         threading.Thread(target=run, args=(self._work,), name=name, daemon=self.daemon).start()
 
     def _work(self) -> None:
-        """Run one attempt after another on this thread."""
         try:
             while (given := self.dispatcher.take()) is not None:
                 self.start()
@@ -199,7 +182,6 @@ class ThreadExecutor(Executor):
                 self.note_change()
 
     def note_change(self) -> None:
-        """Let the waiting thread check whether all have ended."""
         self._changes.put(None)
 
     @property
@@ -210,7 +192,6 @@ class ThreadExecutor(Executor):
         return self._started > 0 and (not left or (self.dispatcher.stopped.is_set() and left == lost))
 
     def stop(self) -> None:
-        """Start no new tasks."""
         self.dispatcher.stop()
 
     cut_short = Executor.give_back

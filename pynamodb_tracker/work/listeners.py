@@ -1,7 +1,5 @@
 """Tells workers of this process about the tasks that it creates, so that they try them at once."""
 
-from __future__ import annotations
-
 import weakref
 from datetime import datetime
 from typing import Any
@@ -18,7 +16,6 @@ def add_listener(listener: Any) -> None:
 
 
 def tell_created(model: Any, task_id: str, status: int, due_time: datetime, creation: str) -> None:
-    """Tell all listeners about a new task."""
     for each in _listeners:
         if (listener := each()) is not None:
             listener.note_created(MadeDue(model, task_id, status, creation, due_time))

@@ -1,7 +1,5 @@
 """The outcomes of attempts, as a batch reports them and a worker counts them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -58,7 +56,7 @@ class Tally:
     paused: bool = False
     """Whether the step is paused."""
 
-    def __add__(self, other: Tally) -> Tally:
+    def __add__(self, other: "Tally") -> "Tally":
         numbers = (getattr(self, name) + getattr(other, name) for name in self.__slots__[:-1])
         return Tally(*numbers, paused=self.paused or other.paused)  # type: ignore[misc]  # `paused` is none of them
 

@@ -11,8 +11,6 @@ The index is late with tasks that this process creates or makes due, so it tries
 polls become rarer.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections import deque
@@ -60,18 +58,14 @@ class Backoff:
         self.reset()
 
     def reset(self) -> None:
-        """Return to the first pause."""
         self._next = min(_SHORTEST, self._longest)
 
     def draw(self) -> timedelta:
-        """Return the next pause."""
         whole, self._next = self._next, min(2 * self._next, self._longest)
         return whole * RANDOM.uniform(self._least, 1)
 
 
 class Outage:
-    """Failed requests in a row about one step."""
-
     def __init__(self, work: StepWork, longest: timedelta) -> None:
         self._work = work
         self._backoff = Backoff(longest)
@@ -94,7 +88,6 @@ class Outage:
         return pause
 
     def note_success(self) -> None:
-        """End the outage."""
         if self.since is not None:
             text = "requests about %s succeed again, after %d failures"
             log.info(text, self._work.name, self._failures, extra=self._work.log_fields)
@@ -113,7 +106,6 @@ class Cooldown:
         self._guard = threading.Lock()
 
     def begin_run(self, task_id: str) -> None:
-        """Do not try a running task."""
         with self._guard:
             self._until[task_id] = _LATEST
 
@@ -125,12 +117,10 @@ class Cooldown:
             self._until[task_id] = clock.now() + self._lag
 
     def take_back(self, task_id: str) -> None:
-        """Let a task be tried once it is due."""
         with self._guard:
             self._until.pop(task_id, None)
 
     def ends(self, task_id: str) -> datetime:
-        """Return when a task may be tried."""
         return clock.now() if self.is_over(task_id) else self._until.get(task_id, EARLIEST)
 
     def note_refusal(self, task_id: str, *, due: datetime | None = None) -> None:
@@ -177,8 +167,6 @@ class _FollowUp(NamedTuple):
 
 
 class Polling(StepSource):
-    """The due tasks of one step, forever."""
-
     def __init__(self, work: StepWork, longest: timedelta, *, threads: int = 1, eager: bool = False) -> None:
         """`longest` is the longest pause. If `eager`, poll again after finding tasks, and always ask for all states."""
         of = self._of = work.of
@@ -217,12 +205,10 @@ class Polling(StepSource):
         return self.pause is not None or (has_polled and self._outage.since is None)
 
     def poll_now(self) -> None:
-        """Poll at once."""
         self._poll_at = self.look_at = clock.now()
 
     @property
     def next_look(self) -> datetime:
-        """When to look again."""
         if self._is_cut or self.pause is not None:
             return self.look_at
         return min(self.look_at, self._known_since, *[each.ready_at for each in list(self._follow_ups.values())])
@@ -270,7 +256,6 @@ class Polling(StepSource):
         return True
 
     def note_ended(self, attempt: Any) -> None:
-        """Count the outcome, and decide when the task may be tried again."""
         super().note_ended(attempt)
         task_id, error = attempt.task_id, attempt.error
         if attempt.outcome == "failed":

@@ -4,8 +4,6 @@ A source never waits for a claim, a slot or the time: it returns a task, or says
 waits, and it lets one thread at a time ask a source.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections import deque
@@ -41,15 +39,10 @@ FAILURES_IN_A_ROW = 4  # after so many failed claims, the table or a policy is t
 
 
 class StepWork:
-    """A step and the function to run on its tasks."""
-
     def __init__(
         self, of: Any, start: Callable[[str], Any], function: Callable[[Any], Any], *, is_named: bool = False
     ) -> None:
-        """`of` is the step's definition, from a package above. `start` returns a task's run.
-
-        Tasks that a person named ignore the step's pause and limit.
-        """
+        """`of` is the step's definition. A task that a person named ignores the step's pause and limit."""
         self.of = of
         self.codes: Codes = of.codes
         self.name = f"{of.model.__name__}.{of.codes.step}"
@@ -61,11 +54,9 @@ class StepWork:
 
 
 class Given(NamedTuple):
-    """A task to try, with its slot."""
-
-    source: StepSource
+    source: "StepSource"
     task_id: str
-    slot: Slot | None
+    slot: "Slot | None"
     is_follow_up: bool  # it does not come from the index
     left: LeftBehind | None = None  # set if a dead worker has left the task behind
 
@@ -98,27 +89,22 @@ class StepSource:
 
     @property
     def is_idle(self) -> bool:
-        """Whether there is nothing to do now."""
         return self.is_done
 
     @property
     def waits_alone(self) -> bool:
-        """Whether the next task has to run alone."""
         return self._ahead is not None and isinstance(self._ahead[0], LeftBehind) and self._ahead[0].is_last
 
     def take_back(self, given: Given, *, until_others_end: bool) -> None:
-        """Take back a task that must not start yet."""
         if until_others_end and given.left is not None:
             self.held[given.left] = None
         else:
             self._ahead, self._ahead_since = (given.left or given.task_id, given.is_follow_up), clock.now()
 
-    def poll_now(self) -> None:
-        """Look again at once."""
+    def poll_now(self) -> None: ...
 
     @property
     def next_look(self) -> datetime:
-        """When to look again."""
         return self.look_at
 
     def is_ready(self, now: datetime) -> bool:
@@ -158,7 +144,6 @@ class StepSource:
         return self._ahead is not None
 
     def next(self, stopped: threading.Event) -> Given | None:
-        """Return a task to try now with its slot, or None."""
         if not self.has_next(stopped) or self._ahead is None:
             return None
         slot, slots = None, self.work.slots
@@ -171,7 +156,10 @@ class StepSource:
             if slot is None:
                 now, look = clock.now(), slots.next_look
                 self.waits_for_slot, self.look_at = True, look if look > now else now + _LONGEST_LOOK
-                self._note_waiting(slots)
+                if not self._has_waited:
+                    text = "%s waits for a slot: %s, held by %s"
+                    log.info(text, self.work.name, slots, slots.holders, extra=self.work.log_fields)
+                self._has_waited = True
                 return None
         (task_id, is_follow_up), self._ahead = self._ahead, None
         left = task_id if isinstance(task_id, LeftBehind) else None
@@ -199,14 +187,7 @@ class StepSource:
         raise NotImplementedError
 
     def follow_up(self, task: MadeDue) -> bool:
-        """Note a task that became due, and return whether it is wanted."""
         raise NotImplementedError
-
-    def _note_waiting(self, slots: Any) -> None:
-        if not self._has_waited:
-            text = "%s waits for a slot: %s, held by %s"
-            log.info(text, self.work.name, slots, slots.holders, extra=self.work.log_fields)
-        self._has_waited = True
 
     def _note_slot_failure(self, error: PynamoDBException, stopped: threading.Event) -> None:
         """Pause after a temporary failure. Raise any other."""
@@ -219,7 +200,6 @@ class StepSource:
         clock.sleep_unless(stopped, _GLANCE)
 
     def note_ended(self, attempt: Any) -> None:
-        """Count the outcome, in the thread that ends the run."""
         numbers: dict[str, int] = {attempt.outcome: 1, "postponed": int(attempt.details.postponed)}
         with self._guard:
             self.tally += Tally(**numbers)  # type: ignore[arg-type]  # `paused` is none of them
@@ -241,7 +221,6 @@ class OnceThrough(StepSource):
 
     @property
     def is_done(self) -> bool:  # type: ignore[override]  # no one sets it
-        """Whether no task is left, unless a run makes one due."""
         return self.pause is not None or not (self._may_have_more(EARLIEST) or self.held)
 
     def _may_have_more(self, now: datetime) -> bool:  # noqa: ARG002 - as of any source

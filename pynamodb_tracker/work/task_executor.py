@@ -147,14 +147,12 @@ class TaskExecutor(Executor):
         return True
 
     def _leave_handed(self) -> None:
-        """Leave the slots of tasks that never began on the loop."""
         while self._handed:
             given, _ = self._handed.popitem()
             if given.slot is not None:
                 given.slot.leave()
 
     def give_back_slots(self) -> None:
-        """Give back unused slots, because no new tasks start."""
         self._leave_handed()
         super().give_back_slots()
 

@@ -1,7 +1,5 @@
 """Calls one function on many items, on threads."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import copy_context
@@ -14,13 +12,10 @@ Item = TypeVar("Item")
 
 
 def in_threads(function: Callable[[Item], None], items: Iterable[Item], threads: int) -> None:
-    """Call the function on each item, in this context, when a thread is free.
+    """Call the function on each item, in this context, when a thread is free. NotSentError if the block is stopped.
 
     Raise an exception once all running calls have returned, and a second one, such as another Ctrl-C, at once. Calls
     that still run retry no requests.
-
-    Raises:
-        NotSentError: The block around this was stopped before all items were taken.
     """
     failed, left = threading.Event(), threading.Event()
     if threads == 1:

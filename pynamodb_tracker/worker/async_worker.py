@@ -67,14 +67,9 @@ class AsyncWorker:
     ) -> None:
         self._given = functions
         self._functions = functions_by_step(functions, async_function_of)
-        self._settings = WorkerSettings(
-            functions=tuple(self._functions.items()),
-            concurrency=arguments.check_threads(concurrency, "concurrency"),
-            heartbeat=heartbeat,
-            rate=arguments.check_rate("rate", rate),
-            grace=grace,
-            max_poll_interval=max_poll_interval,
-        )
+        arguments.check_threads(concurrency, "concurrency")
+        rate, steps = arguments.check_rate("rate", rate), tuple(self._functions.items())
+        self._settings = WorkerSettings(steps, concurrency, heartbeat, rate, grace, max_poll_interval)
         self._entered = threading.Lock()
         self._is_stopped = False
         self._executor: TaskExecutor | None = None
@@ -127,15 +122,13 @@ _handling = ExitStack()
 
 @contextmanager
 def _receive_signals(worker: AsyncWorker) -> Iterator[None]:
-    """Pass signals to the worker if this is the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     if not _receivers:
         for name, method in {"SIGTERM": AsyncWorker.stop, "SIGUSR1": AsyncWorker._print_status}.items():  # noqa: SLF001 - of this module
-            if (
-                hasattr(signal, name) and signal.getsignal(getattr(signal, name)) is signal.SIG_DFL
-            ):  # else the program handles it
+            number = getattr(signal, name, None)
+            if number is not None and signal.getsignal(number) is signal.SIG_DFL:  # else the program handles it
                 _handling.enter_context(handle_signals({name: partial(_tell_all, method)}))
     _receivers.append(worker)
     try:

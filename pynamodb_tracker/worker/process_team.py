@@ -45,8 +45,6 @@ _spawn = get_context("spawn")  # in a fork, locks that other threads hold would 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A process's last message."""
-
     tallies: list[Tally]
     error: BaseException | None  # KeyboardInterrupt or SystemExit from a function
 
@@ -75,7 +73,6 @@ parent_pipe = _ParentPipe()
 
 
 def run_process(settings: WorkerSettings, pipe: Connection, parent: int) -> None:
-    """Work until the parent process stops this one, or is gone."""
     messages: Messages = Messages()
     team = ThreadTeam(settings, messages)
     own = message_handlers(messages, SIGTERM=Message.STOP, SIGUSR1=Message.PRINT_STATUS)
@@ -109,8 +106,6 @@ def _picklable(error: BaseException) -> BaseException:
 
 
 class _Supervisor:
-    """Runs a process from a thread, and replaces it when it dies."""
-
     def __init__(self, settings: WorkerSettings, number: int, messages: Messages) -> None:
         self.tallies = [Tally() for _ in settings.functions]
         self.errors: list[BaseException] = []
@@ -131,7 +126,6 @@ class _Supervisor:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the process has recently given a sign of life, or has to end."""
         return self._stopped.is_set() or time.monotonic() - self._last_sign <= SILENCE.total_seconds()
 
     def send(self, message: Message) -> None:
@@ -214,10 +208,7 @@ class _Supervisor:
                 self.errors.append(message.error)
 
     def _check_end(self, process: SpawnProcess) -> None:
-        """Log that a process ended by itself. Raise a RuntimeError if none has begun to work.
-
-        If it was killed, that says nothing about the next one, unless that is killed, too.
-        """
+        """Log a process that ended by itself. Give up if it did not work, or the third time that one was killed."""
         last = self._last_message
         if self._stopped.is_set() or (last is not None and (last.error is not None or self._settings.until_idle)):
             return
@@ -230,8 +221,6 @@ class _Supervisor:
 
 
 class ProcessTeam:
-    """A worker's processes."""
-
     def __init__(self, settings: WorkerSettings, processes: int, messages: Messages) -> None:
         """`messages` gets ENDED per process that ended for good, and STOP if a function stops the worker."""
         self.grace = settings.grace + _TIME_TO_END
@@ -239,37 +228,30 @@ class ProcessTeam:
         self._supervisors = [_Supervisor(settings, number, messages) for number in range(processes)]
 
     def start(self) -> None:
-        """Start the processes."""
         for each in self._supervisors:
             each.thread.start()
 
     @property
     def has_ended(self) -> bool:
-        """Whether all have ended."""
         return all(each.has_ended for each in self._supervisors)
 
     @property
     def is_alive(self) -> bool:
-        """Whether all have recently given a sign of life."""
         return all(each.is_alive for each in self._supervisors)
 
     @property
     def tallies(self) -> list[Tally]:
-        """The outcomes by step, without those of processes that died."""
         return [sum(each, Tally()) for each in zip(*(each.tallies for each in self._supervisors), strict=True)]
 
     @property
     def errors(self) -> list[BaseException]:
-        """Errors that stopped the worker, or kept a process from working."""
         return [error for each in self._supervisors for error in each.errors]
 
     def stop(self) -> None:
-        """Stop gracefully."""
         for each in self._supervisors:
             each.send(Message.STOP)
 
     def abandon(self) -> None:
-        """Kill the remaining processes."""
         for each in self._supervisors:
             each.kill()
         for each in self._supervisors:
@@ -279,7 +261,6 @@ class ProcessTeam:
     cut_short = abandon
 
     def print_status(self) -> None:
-        """Print the process ids and each process's status."""
         pids = ", ".join(str(each.pid) for each in self._supervisors if each.pid is not None)
         print_to_stderr(f"worker {this_worker()} with the processes {pids}\n")
         for each in self._supervisors:

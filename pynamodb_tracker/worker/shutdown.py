@@ -1,7 +1,5 @@
 """Stops a program: handles its signals, and sends messages to its main thread."""
 
-from __future__ import annotations
-
 import os
 import queue
 import signal
@@ -98,7 +96,6 @@ def block_signals(*names: str) -> Iterator[None]:
 
 
 def unblock_signals() -> None:
-    """Unblock the signals that were blocked when this process started."""
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_SETMASK, [])
 
@@ -114,7 +111,6 @@ class MessageQueue(Generic[M]):
         self._messages: queue.SimpleQueue[M] = queue.SimpleQueue()
 
     def put(self, message: M) -> None:
-        """Send a message."""
         self._messages.put(message)
 
     def get(self, deadline: float | None = None) -> M | None:
@@ -129,8 +125,6 @@ class MessageQueue(Generic[M]):
 
 
 class Message(Enum):
-    """Messages to the thread that runs the team."""
-
     STOP = auto()
     INTERRUPT = auto()  # Ctrl-C: the first one stops gracefully, the second one at once
     PRINT_STATUS = auto()
@@ -141,7 +135,6 @@ Messages = MessageQueue[Message]
 
 
 def message_handlers(messages: Messages, **signals: Message) -> dict[str, Handler]:
-    """Return handlers that send messages."""
     return {name: lambda *_, message=message: messages.put(message) for name, message in signals.items()}
 
 

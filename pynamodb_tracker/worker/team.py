@@ -39,8 +39,6 @@ _SIGN_INTERVAL = 5.0  # seconds
 
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
-    """Settings that a worker shares with its processes."""
-
     functions: Sequence[tuple[BoundStep[Any], Callable[[Any], object]]]
     concurrency: int
     heartbeat: bool
@@ -61,7 +59,6 @@ class WorkerSettings:
 
 
 def functions_by_step(given: object, choose: Callable[[BoundStep[Any], Any], F]) -> dict[BoundStep[Any], F]:
-    """Return the result of `choose` for each step and its given or bound function."""
     if isinstance(given, list | tuple):
         return bound_functions(given, choose)
     if not isinstance(given, Mapping) or not given:
@@ -76,7 +73,6 @@ def functions_by_step(given: object, choose: Callable[[BoundStep[Any], Any], F])
 
 
 def log_start(steps: Iterable[BoundStep[Any]], given: Iterable[object]) -> None:
-    """Log which steps a worker runs, and which steps in the `given` use cases lack a function."""
     log.info("a worker runs %s", _names(steps))
     models = [each for each in given if isinstance(each, type) and issubclass(each, TaskRow)]
     unbound = [step for model in models for step in model._bound_steps.values() if step.function is None]
@@ -127,7 +123,6 @@ def give_signs_of_life(is_alive: Callable[[], bool], give: Callable[[], object])
 
 
 def build_dispatcher(settings: WorkerSettings, work_of: Callable[[BoundStep[Any], Any], StepWork]) -> Dispatcher:
-    """Return a dispatcher of tasks that polls find, or that this process creates."""
     longest, threads, eager = settings.max_poll_interval, settings.concurrency, settings.until_idle
     works = (work_of(*each) for each in settings.functions)
     sources = [Polling(work, longest, threads=threads, eager=eager) for work in works]
@@ -137,13 +132,10 @@ def build_dispatcher(settings: WorkerSettings, work_of: Callable[[BoundStep[Any]
 
 
 def tallies(dispatcher: Dispatcher) -> list[Tally]:
-    """Return the outcomes by step."""
     return [replace(source.tally, paused=source.pause is not None) for source in dispatcher.sources]
 
 
 class ThreadTeam(ThreadExecutor):
-    """A worker's threads in one process."""
-
     name = "pynamodb_tracker worker"
     daemon = True
     deadly = (KeyboardInterrupt, SystemExit)
@@ -167,25 +159,20 @@ class ThreadTeam(ThreadExecutor):
 
     @property
     def tallies(self) -> list[Tally]:
-        """The outcomes by step."""
         return tallies(self.dispatcher)
 
     def fail(self, error: BaseException) -> None:
-        """Keep an error that ends the work, and stop."""
         super().fail(error)
         self._messages.put(Message.STOP)
 
     def note_change(self) -> None:
-        """Let the main thread check whether all have ended."""
         self._messages.put(Message.ENDED)
 
     def print_status(self) -> None:
-        """Print the running tasks and each step's next look."""
         print_to_stderr(self.status())
 
 
 def log_ended(attempt: Attempt) -> None:
-    """Log an attempt's outcome, unless it succeeded."""
     details, error = attempt.details, attempt.error
     if details.skipped_occurrence:
         text = "%s gave up its occurrence and waits for the next one: %s"

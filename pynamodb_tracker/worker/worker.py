@@ -1,7 +1,5 @@
 """Runs functions on the due tasks of steps, on threads or processes, until it is stopped."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import threading
@@ -10,12 +8,13 @@ from contextlib import nullcontext
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
+from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pynamodb_tracker import arguments
 from pynamodb_tracker.step.bound import BoundStep
-from pynamodb_tracker.step.functions import any_function_of
+from pynamodb_tracker.step.functions import StepFunction, any_function_of
 from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.work.outcomes import Tally
 from pynamodb_tracker.worker.process_team import ProcessTeam, parent_pipe, run_to_the_end
@@ -29,11 +28,6 @@ from pynamodb_tracker.worker.team import (
     give_signs_of_life,
     log_start,
 )
-
-if TYPE_CHECKING:
-    from os import PathLike
-
-    from pynamodb_tracker.step.functions import StepFunction
 
 
 class Worker:
@@ -75,14 +69,9 @@ class Worker:
         self._given = functions
         self._functions = functions_by_step(functions, any_function_of)
         self._processes = _check_processes(processes, self._functions)
-        self._settings = WorkerSettings(
-            functions=tuple(self._functions.items()),
-            concurrency=arguments.check_threads(threads),
-            heartbeat=heartbeat,
-            rate=arguments.check_rate("rate", rate),
-            grace=grace,
-            max_poll_interval=max_poll_interval,
-        )
+        arguments.check_threads(threads)
+        rate, steps = arguments.check_rate("rate", rate), tuple(self._functions.items())
+        self._settings = WorkerSettings(steps, threads, heartbeat, rate, grace, max_poll_interval)
         self._messages: Messages = Messages()
         self._is_stopped = False
         self._entered = threading.Lock()
@@ -116,11 +105,8 @@ class Worker:
             else:
                 team = ProcessTeam(settings, self._processes, self._messages)
             log_start(self._functions, self._given)
-            with (
-                give_signs_of_life(lambda: team.is_alive, partial(_touch, health_file))
-                if health_file
-                else nullcontext()
-            ):
+            signs = give_signs_of_life(lambda: team.is_alive, partial(_touch, health_file)) if health_file else None
+            with signs or nullcontext():
                 run_to_the_end(team, self._messages)
         for error in team.errors:
             raise error

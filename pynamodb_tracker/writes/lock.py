@@ -162,7 +162,7 @@ class Journal(Generic[T]):
     postponed = False
     """Whether the failure used up no attempt."""
     ended = False
-    """Whether the run must not write anything more."""
+    """Whether the block has ended, so that only the end may still be written."""
     ended_with: Sequence[Participant] = ()
     returned: Mapping[str, object] = MappingProxyType({})
     """The function's return values, if the library calls it."""

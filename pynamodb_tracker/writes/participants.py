@@ -44,7 +44,7 @@ class MadeDue(NamedTuple):
 
 
 class Participant:
-    """A feature that changes a row's write, or adds its own. A constructor returns None if it is not concerned."""
+    """A feature that changes a row's write, or adds its own. A `for_…` method returns None if it has no part in it."""
 
     writes = True
     """Whether it may add writes."""
@@ -81,7 +81,7 @@ class Participant:
         """Take part in deleting a task."""
         return None
 
-    def prepare(self, commit: Callable[[Sequence[Action]], None]) -> None:
+    def write_before_success(self, commit: Callable[[Sequence[Action]], None]) -> None:
         """Write before the success. `commit` applies actions while the lock is held."""
 
     def change(self, success: Transition) -> None:
@@ -123,7 +123,7 @@ class OptionalParticipant(Participant):
 def send_with(
     table: TableConnection, own: Action, participants: Sequence[Participant], optional: OptionalParticipant | None
 ) -> bool:
-    """Send the row's own write with its participants. Return False if there is nothing to send with it.
+    """Send the row's own write with its participants. Without any, send nothing and return False.
 
     Raises Refused if the own write was refused, or if a command's participants kept changing.
     """
@@ -143,7 +143,7 @@ def send_with(
 
 
 def _why_not(unapplied: Unapplied, of_command: set[str]) -> Exception:
-    """Return the error to raise. For commands, the reasons `of_command` count as a refusal."""
+    """Return the error to raise. Outside `persist`, the codes `of_command` count as a refusal, too."""
     if unapplied.refused or (_codes(unapplied) & of_command and not is_persisting()):
         return Refused(repeated=unapplied.unheard)
     if not unapplied.is_temporary:

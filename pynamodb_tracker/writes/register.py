@@ -27,10 +27,10 @@ FEATURES = (
     (frozenset({"follow_ups"}), "children.follow_ups", "FollowUps"),
     (frozenset({"follow_ups"}), "children.child_list", "ChildList"),
     (frozenset({"waits", "follow_ups", "blockers", "awaited_signals", "wait_until"}), "waits", "Waits"),
-    (frozenset({"parent"}), "children.joins", "Parent"),
+    (frozenset({"parent"}), "children.joins", "ChildCount"),
     (frozenset({"checkpoints"}), "checkpoints", "Parts"),  # last, because another round begins without parts
 )
-"""Each feature's attributes, module and participant, in the order of writing."""
+"""Names of row attributes and of `Journal.additions`, and the participant they concern, in the order of writing."""
 
 _NAMES = frozenset[str]().union(*(names for names, _, _ in FEATURES))
 

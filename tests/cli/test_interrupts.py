@@ -108,7 +108,8 @@ def test_a_stream_is_loaded_as_it_comes_and_an_interrupted_load_goes_on(server: 
             process.wait(timeout=30)
         code, out, err = ended(process)
     assert code == 130
-    assert "20 tasks created" in (out if closes else err)
+    # Two requests in progress may have created their tasks before it was stopped at once.
+    assert re.search("20 tasks created" if closes else "(18|19|20) tasks created", out if closes else err)
     with started(server, "load", "-", "--skip-existing") as process:
         out, _ = process.communicate("".join(f'{{"task_id": "n-{n}"}}\n' for n in range(30)), timeout=60)
     assert (process.returncode, out) == (0, "10 tasks created, 20 already existed\n")

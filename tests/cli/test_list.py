@@ -223,7 +223,7 @@ def test_a_whole_table_is_searched_for_a_task_and_for_those_that_wait() -> None:
     assert run("list", "--waiting", of=table).lines[1].split()[:3] == ["o-1", "order", "pay.pending"]
     assert run("list", "--waiting", "--use-case", "invoice", of=table).out == "no task of Invoice waits for others\n"
     missing = run("show", "o-2", of=table)
-    assert (missing.code, missing.err) == (1, "there is no Invoice or Order 'o-2'\n")
+    assert (missing.code, missing.err) == (1, "Invoice or Order 'o-2' does not exist\n")
     Invoice.create("o-1")
     twice = run("show", "o-1", of=table)
     assert (twice.code, twice.err) == (

@@ -241,7 +241,7 @@ class FollowUps(Participant, Generic[T]):
         """Leave out existing follow-ups. Raise TaskAlreadyExistsError for another creator's task."""
         self._leave_out(self._left, reasons)
 
-    def prepare(self, commit: Callable[[Sequence[Action]], None]) -> None:
+    def write_before_success(self, commit: Callable[[Sequence[Action]], None]) -> None:
         """Create follow-ups that do not fit into the success before it."""
         first, last = _split(sorted(self._left, key=attrgetter("is_last")), self._most_with_success)
         for batch in first:

@@ -74,7 +74,7 @@ def build_last_count(table: TableConnection, *, parked: bool, awaits: bool = Fal
     return PreparedWrite(table, condition=when.all_of(guards), actions=actions)
 
 
-class Parent(Participant):
+class ChildCount(Participant):
     """Lowers the parent's count with a child's success or deletion."""
 
     def __init__(self, child: TaskRow) -> None:
@@ -93,12 +93,12 @@ class Parent(Participant):
             ) from error
 
     @classmethod
-    def for_success(cls, run: Journal[Any], row: TaskRow) -> Parent | None:
+    def for_success(cls, run: Journal[Any], row: TaskRow) -> ChildCount | None:
         """Count a child's last success, unless it ends as cancelled."""
         return cls(row) if end_of(run.next_code) == "succeeded" else None
 
     @classmethod
-    def for_deletion(cls, row: TaskRow) -> Parent | None:
+    def for_deletion(cls, row: TaskRow) -> ChildCount | None:
         """Count a child's deletion."""
         return cls(row)
 

@@ -312,3 +312,14 @@ def test_a_signal_in_between_is_not_stored(network: Network) -> None:
     before(network, "UpdateItem", cancel)
     assert Sale.paid.send("s-1", 1).effect == "cancelled"
     assert Sale.get_task("s-1").signals == {}
+
+
+@pytest.mark.parametrize(("go_to", "expected"), [(Sale.refund, ("stored", True)), (None, ("cancelled", False))])
+def test_a_repeated_payment_is_not_paid_back_again_after_the_branch_that_had_it(go_to: Any, expected: Any) -> None:
+    Sale.create("s-1", wait_for=Sale.paid)
+    Sale.paid.send("s-1", 1, key="event-1")
+    cancel(go_to=go_to)
+    if go_to is not None:
+        succeed(Sale.refund, "s-1")
+    sent = Sale.paid.send("s-1", 1, key="event-1")
+    assert (sent.effect, sent.will_be_read) == expected
