@@ -1,5 +1,7 @@
 """The entry point of `pynamodb-tracker` and `python -m pynamodb_tracker`."""
 
+import os
+import signal
 import sys
 
 _WEB_PACKAGES = ("jinja2", "markupsafe", "starlette", "uvicorn")
@@ -7,6 +9,8 @@ _WEB_PACKAGES = ("jinja2", "markupsafe", "starlette", "uvicorn")
 
 def main() -> None:
     """Run the command. If an extra is missing, print which, and exit with 2."""
+    if sys.argv[1:2] == ["worker"] and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        _exit_on_sigterm()
     try:
         from pynamodb_tracker.cli import app  # noqa: PLC0415 - an extra, and worker processes import this file
 
@@ -22,6 +26,19 @@ def main() -> None:
         sys.exit(2)
     except KeyboardInterrupt:  # before the command has started
         sys.exit(130)
+
+
+def _exit_on_sigterm() -> None:
+    """Let SIGTERM end a worker that still starts. As a container's first process, it would otherwise ignore SIGTERM."""
+    worker = os.getpid()
+
+    def leave(number: int, _frame: object) -> None:
+        if os.getpid() == worker:
+            os._exit(0)
+        signal.signal(number, signal.SIG_DFL)  # in a forked process
+        os.kill(os.getpid(), number)
+
+    signal.signal(signal.SIGTERM, leave)
 
 
 def _find_missing_package(error: ImportError) -> str:

@@ -25,8 +25,9 @@ _MILLISECOND = timedelta(milliseconds=1)
 class EmfHook(Hook):
     """Writes metrics about all runs in this process to stdout, where CloudWatch reads them from the log.
 
-    Use it in AWS Lambda and in containers that log to CloudWatch. A handler's own `metrics` are the same for its
-    events, so use only one of the two.
+    `pynamodb-tracker worker` sends its functions' stdout to stderr, which CloudWatch reads, too. Use the hook in AWS
+    Lambda and in containers that log to CloudWatch. A handler's own `metrics` are the same for its events, so use only
+    one of the two.
 
     Args:
         namespace: The metrics' namespace, 1 to 255 characters.

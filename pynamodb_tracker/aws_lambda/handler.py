@@ -99,8 +99,8 @@ def handles(
         create_if_missing: Whether a task's first event creates it at this step and runs it. A function gets the payload
             and returns the task's attributes.
         replies: Which results are errors for the caller.
-        must_match: Paths, or a function that gets the payload. If its values have changed since the task's first start,
-            the event is refused with PayloadMismatchError.
+        must_match: Paths, or a function that gets the payload. If its values have changed since a handler first
+            started the task, the event is refused with PayloadMismatchError.
         store_result: Whether to store the function's result with the success, as JSON of at most 262,144 bytes. All
             steps share the task's row of 400 KB.
         respond: Gets an `Invocation` and returns the caller's response, unless the outcome is an error.

@@ -9,6 +9,7 @@ waits for a slot while using one, so no two tasks can wait for each other.
 
 from __future__ import annotations
 
+import atexit
 import logging
 import math
 import os
@@ -22,10 +23,10 @@ from typing import Protocol
 from weakref import WeakKeyDictionary, WeakSet
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.control.limit import LIFETIME, ConcurrencyLimit, SlotTable, StoredSlot, Taken
+from pynamodb_tracker.control.limit import LIFETIME, WITHIN, ConcurrencyLimit, SlotTable, StoredSlot, Taken
 from pynamodb_tracker.dynamodb.backoff import RANDOM
 from pynamodb_tracker.dynamodb.forking import in_forked_process
-from pynamodb_tracker.dynamodb.retries import deadline, is_stopped
+from pynamodb_tracker.dynamodb.retries import deadline, ending_by, is_stopped
 from pynamodb_tracker.dynamodb.side_by_side import side_by_side
 from pynamodb_tracker.exceptions import ConcurrencyLimitReachedError, NestedConcurrencyLimitError
 from pynamodb_tracker.instrumentation import RunDetails
@@ -256,6 +257,13 @@ class LimitSlots:
         for each in waiting:
             each.wake()
 
+    def give_back_all(self) -> None:
+        """Give back idle slots and used ones, because the process ends."""
+        with self._guard:
+            left, self._mine = list(self._mine.values()), {}
+        for slot in left:
+            self._give_back(slot)
+
     def _give_back(self, slot: Slot) -> None:
         if slot.is_due_elsewhere:
             self.look_after(2 * LOOK_EVERY)
@@ -357,6 +365,15 @@ def _forget() -> None:
     global _guard, _keepers
     _guard, _keepers = threading.Lock(), _build_keepers()
     _known.clear()
+
+
+@atexit.register
+def _give_back_at_exit() -> None:
+    """Give back all slots when the program exits: a function may run until then, after its worker's grace time."""
+    with ending_by(clock.now() + WITHIN):
+        for of_table in list(_known.values()):
+            for slots in list(of_table.values()):
+                slots.give_back_all()
 
 
 def slots_of(model: type[TaskRow], limit: ConcurrencyLimit) -> LimitSlots:

@@ -271,11 +271,11 @@ def test_a_function_is_called_before_the_first_task() -> None:
     [
         ("tests.cli.shop:burn", "tests.cli.shop:burn raised OSError: the shop burns"),
         ("tests.cli.shop:close", "tests.cli.shop:close raised SystemExit: the shop is closed"),
-        ("tests.cli.shop:charge", "tests.cli.shop:charge is called with no argument, but takes (ctx: "),
-        ("tests.cli.shop:later", "tests.cli.shop:later: "),
-        ("tests.cli.shop:nowhere", "the module 'tests.cli.shop' does not define 'nowhere'"),
-        ("tests.cli.shop:Order", "tests.cli.shop:Order is a class: name a function"),
-        ("begin", "'begin' does not name a function: write module:function"),
+        ("tests.cli.shop:charge", "--on-start: tests.cli.shop:charge is called with no argument, but takes (ctx: "),
+        ("tests.cli.shop:later", "--on-start: tests.cli.shop:later: "),
+        ("tests.cli.shop:nowhere", "--on-start: the module 'tests.cli.shop' does not define 'nowhere'"),
+        ("tests.cli.shop:Order", "--on-start: tests.cli.shop:Order is a class: name a function"),
+        ("begin", "--on-start: 'begin' does not name a function: write module:function"),
     ],
 )
 def test_without_its_first_function_a_worker_starts_no_task(function: str, words: str) -> None:
@@ -407,6 +407,15 @@ def test_a_program_that_configures_logging_has_the_log(
     assert [record.levelname for record in caplog.records] == ["WARNING"] * 3  # for that is the level of the root
 
 
+@pytest.mark.usefixtures("store")
+def test_a_function_on_start_may_configure_logging(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+    Order.create("bad")
+    ended = idle(f"pay={WAVER}", "--on-start", "logging:basicConfig")
+    [failed] = [line for line in ended.err.splitlines() if "(attempt 1) failed: " in line]
+    assert failed.startswith("WARNING:pynamodb_tracker:Order.pay of 'bad'")
+
+
 # As processes on a real server.
 
 MODULE = """
@@ -508,6 +517,19 @@ def test_a_worker_that_is_stopped_exits_with_0_and_leaves_nothing_in_progress(
     assert code == 0
     assert counts["ship pending"] == output["succeeded"] > 0
     assert counts == {"ship pending": output["succeeded"], "pay pending": 20 - output["succeeded"]}
+
+
+@posix
+@pytest.mark.race
+@pytest.mark.parametrize("extra", ["begin()", ""], ids=["import", "on-start"])
+def test_sigterm_before_it_works_ends_it_with_0(server: Environment, tmp_path: Path, extra: str) -> None:
+    begin = "def begin():\n    import time\n    print('starting', file=sys.stderr)\n    time.sleep(600)\n"
+    arguments = ["pay=desk:pay", "--on-start", "desk:begin"]
+    of = {"PYNAMODB_TRACKER_APP": "desk:StoreTask"}
+    with started(server, *arguments, cwd=module(tmp_path, begin + extra), **of) as process:
+        heard(process, "starting")
+        process.terminate()
+        assert ended(process) == (0, "", "")
 
 
 @posix

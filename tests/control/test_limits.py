@@ -85,12 +85,13 @@ pytestmark = pytest.mark.usefixtures("table", "clock")
 
 
 @pytest.fixture(autouse=True)
-def keepers(monkeypatch: pytest.MonkeyPatch) -> Any:
+def keepers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Let each test begin as a process that has no slot, and in which no thread renews any; return what would."""
     slots._forget()
     keepers = slots._keepers
     monkeypatch.setattr(slots, "_keepers", ())
-    return keepers
+    yield keepers
+    slots._forget()  # nothing to give back at the end of the tests
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ SETTINGS = {
     "METRICS_NAMESPACE": "orders",
     "PYNAMODB_TRACKER_APP": "shipping:AppTask",
     "RETRY_THREADS": "8",
-    "TABLE_NAME": "tasks",
+    "TASKS_TABLE": "tasks",
 }
 
 IMPORT = """

@@ -20,7 +20,7 @@ from tests.infra.template import INFRA
 FOLDER = INFRA / "one_step"
 TEMPLATE: dict[str, Any] = json.loads(json.dumps(cfn_yaml.load(str(FOLDER / "template.yaml"))))["Resources"]
 FUNCTION = TEMPLATE["Ship"]["Properties"]
-ENVIRONMENT = {"TABLE_NAME": "tasks", "CARRIER_URL": "https://carrier.test/labels", "AWS_DEFAULT_REGION": "us-east-1"}
+ENVIRONMENT = {"TASKS_TABLE": "tasks", "CARRIER_URL": "https://carrier.test/labels", "AWS_DEFAULT_REGION": "us-east-1"}
 
 ORDER = {"order_id": "o-1", "address": "1 Main Street"}
 

@@ -92,10 +92,13 @@ class Programs:
         self._environment = {"SHOP_ENDPOINT": endpoint, "SHOP_TABLE": table}
         self._started: list[Program] = []
 
-    def start(self, *, lock: float = 300, main: str = "tests.worker.program", **options: Any) -> Program:
+    def start(
+        self, *, lock: float = 300, main: str = "tests.worker.program", limited: bool = False, **options: Any
+    ) -> Program:
         """Start one more."""
-        times = {"SHOP_LOCK": str(lock), "SHOP_MARGIN": "0.2", "SHOP_RETRY_DELAY": "3600"}
-        self._started.append(Program(self._environment | times, main, **options))
+        given = {"SHOP_LOCK": str(lock), "SHOP_MARGIN": "0.2", "SHOP_RETRY_DELAY": "3600"}
+        given |= {"SHOP_LIMIT": "2"} if limited else {}
+        self._started.append(Program(self._environment | given, main, **options))
         return self._started[-1]
 
     def end(self) -> None:

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from pynamodb.attributes import UnicodeAttribute
 
-from pynamodb_tracker import Step, Task, UseCase
+from pynamodb_tracker import ConcurrencyLimit, Step, Task, UseCase
 
 
 class ShopTask(Task):
@@ -29,6 +29,7 @@ class Order(ShopTask):
         10,
         lock_for=timedelta(seconds=float(os.environ.get("SHOP_LOCK", "300"))),
         retry_delay=timedelta(seconds=float(os.environ.get("SHOP_RETRY_DELAY", "0"))),
+        concurrency_limit=ConcurrencyLimit("desk", 2) if "SHOP_LIMIT" in os.environ else None,
     )
     ship = Step(20, retry_delay=timedelta(minutes=1))
 

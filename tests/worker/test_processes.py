@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from pynamodb_tracker import Worker
+from pynamodb_tracker.control.limit import SlotTable
 from tests.engine.engine import Engine
 from tests.support.engines import Dynoxide
 from tests.support.processes import has_ended, until
@@ -110,6 +111,20 @@ def test_what_hangs_longer_than_the_grace_time_is_given_back(started: Programs) 
     for task_id in ("hang-1", "hang-2"):
         task = Order.get_task(task_id)
         assert (task.state, task.attempt) == (Order.confirm.pending, 0)
+
+
+@pytest.mark.parametrize("processes", PROCESSES)
+def test_a_process_gives_back_its_slots_when_it_exits_although_its_functions_still_run(
+    started: Programs, processes: int
+) -> None:
+    Order.create_many(["hang-1", "hang-2"])
+    slots = SlotTable(ShopTask.tracker.connection(), "desk", ShopTask.tracker.margin)
+    program = started.start(threads=2 // processes, processes=processes, grace=0.1, limited=True)
+    heard(program, "hang-1", "hang-2")
+    assert [slot.until is None for slot in slots.read(range(2))] == [False, False]
+    program.send(signal.SIGTERM)
+    assert program.wait() == 0
+    assert [slot.until is None for slot in slots.read(range(2))] == [True, True]
 
 
 def test_the_task_of_a_killed_worker_is_taken_over_by_another_one(started: Programs) -> None:

@@ -20,7 +20,7 @@ class AppTask(Task):
     class Meta:
         """Lambda sets the region in the environment."""
 
-        table_name = os.environ["TABLE_NAME"]
+        table_name = os.environ["TASKS_TABLE"]
 
 
 class Order(AppTask):

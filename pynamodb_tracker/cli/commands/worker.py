@@ -108,7 +108,10 @@ def worker(
     options |= {key: value for key, value in times.items() if value is not None}
     with command.use_cases(name, use_case_name) as models:
         if on_start is not None:
-            load_function(on_start, with_context=False)
+            try:
+                load_function(on_start, with_context=False)
+            except CannotRunError as error:
+                raise CannotRunError(f"--on-start: {error}") from error
         functions = _find_functions(models, name, assigned or [], on_start)
         with command.refusing(ValueError):
             bound = [model for model in models if any(step.model is model for step in functions)]
@@ -175,10 +178,11 @@ def _run(
 ) -> Tallies:
     """Run the worker. A closed terminal stops it, too, unless SIGHUP is ignored, as with nohup."""
     try:
-        with stdout_to_stderr(built.stop), _logging_to_stderr(), handle_signals({"SIGHUP": lambda *_: built.stop()}):
+        with stdout_to_stderr(built.stop), handle_signals({"SIGHUP": lambda *_: built.stop()}):
             if begin is not None:
-                begin()
-            return built.run(until_idle=until_idle, health_file=health_file)
+                begin()  # it may configure logging
+            with _logging_to_stderr():
+                return built.run(until_idle=until_idle, health_file=health_file)
     except KeyboardInterrupt as error:
         if error.args == (AT_ONCE,):
             warn("stopped at once: running tasks stay in progress until their locks expire, and are then taken over")
@@ -247,7 +251,7 @@ def _logging_to_stderr() -> Iterator[None]:
 def _load_in_process(
     step: BoundStep[Any], name: str | None, app: str, among: Sequence[str | None], on_start: str | None
 ) -> Callable[..., Any]:
-    """Load a function in a worker process, after all modules, which may configure logging."""
+    """Load a function in a worker process. Log after all modules and `on_start`, which may configure logging."""
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)  # otherwise, output of functions reaches a pipe late or never
     for stream_name in ("stdout", "stderr"):  # a write error must not fail tasks: the parent process notices it
@@ -255,9 +259,9 @@ def _load_in_process(
             setattr(sys, stream_name, SafeStream(stream, bool))
     command.load_class(app)
     functions = {each: load_function(each) for each in among if each is not None}
-    _log_to_stderr()
     if hasattr(signal, "SIGHUP"):
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the parent process handles it
     if on_start is not None:
         _begin_once(on_start)
+    _log_to_stderr()
     return command.function_for(step, None) if name is None else for_threads(functions[name])

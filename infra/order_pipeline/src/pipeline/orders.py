@@ -23,7 +23,7 @@ class PipelineTable(Task):
     class Meta:
         """Lambda sets the region in the environment."""
 
-        table_name = os.environ["TABLE_NAME"]
+        table_name = os.environ["TASKS_TABLE"]
 
 
 class Order(PipelineTable):
