@@ -49,8 +49,8 @@ class Attempt(Hook):
         self.value: object = None  # the function's result
         self.cut_short = threading.Event()  # set once nobody waits for the end to be recorded
         self.has_ended = threading.Event()
-        self.was_begun = False  # otherwise it does not count
-        self.waits_alone = False  # whether it was released because it has to run alone
+        self.was_begun = False  # if it stays False, the attempt does not count
+        self.was_released_to_run_alone = False  # whether it was released because it has to run alone
         self._is_answered = False
         self._run: Run[Any] | None = None
         self._slot: Slot | None = None  # until the run has it
@@ -120,7 +120,7 @@ class Attempt(Hook):
             run.slot, self._slot = self._slot, None
 
     def on_end(self, run: RunDetails) -> None:  # noqa: ARG002 - the details of this attempt
-        if self.given is not None and not self.waits_alone:
+        if self.given is not None and not self.was_released_to_run_alone:
             self.given.source.note_ended(self)
 
     on_refuse = on_end
@@ -138,9 +138,9 @@ class Attempt(Hook):
         if self.is_stopped:
             raise StoppedError
         if self.dispatcher is not None and self.given is not None and journal and journal.claim.is_last_chance:
-            self.was_begun = self.dispatcher.runs_alone(self.given)
-            self.waits_alone = not self.was_begun
-        if self.waits_alone:
+            self.was_begun = self.dispatcher.try_to_run_alone(self.given)
+            self.was_released_to_run_alone = not self.was_begun
+        if self.was_released_to_run_alone:
             raise StoppedError
 
     def _answer(self) -> None:

@@ -1,4 +1,4 @@
-"""Gives out the next task, from any step. Nothing else here waits.
+"""Gives out the next task, from any step. Apart from short pauses, nothing else here waits.
 
 Steps take turns, and one that has to wait is skipped. A look for a task has three moves: `_choose` takes a step,
 `StepSource.next` asks it, and `_return_source` returns it. The first and the last are atomic. tests/work/search.py goes
@@ -228,8 +228,8 @@ class Dispatcher:
         else:
             self._dead.discard(worker)
 
-    def runs_alone(self, given: Given) -> bool:
-        """Return whether a running task is the only one, so that nothing starts beside it from now on."""
+    def try_to_run_alone(self, given: Given) -> bool:
+        """If a task is the only one that runs, let nothing start beside it. Return whether it is."""
         with self._guard:
             if self._running == 1:
                 self._alone = given

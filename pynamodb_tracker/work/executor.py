@@ -67,7 +67,7 @@ class Executor:
             del self.running[attempt]
             was_refused = attempt.was_refused or not attempt.was_begun
             if attempt.given is not None:
-                again_alone = attempt.waits_alone and attempt.outcome == "released"
+                again_alone = attempt.was_released_to_run_alone and attempt.outcome == "released"
                 self.dispatcher.note_end(
                     attempt.given, attempt.made_due, was_refused=was_refused, again_alone=again_alone
                 )

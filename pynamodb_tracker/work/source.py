@@ -1,7 +1,7 @@
 """Sources of tasks to try: due tasks once over, or given ids. `polling` has one that never ends.
 
-A source never waits for a claim, a slot or the time: it returns a task, or says when to ask again. Only the dispatcher
-waits, and it lets one thread at a time ask a source.
+A source returns a task, or says when to ask again. It only pauses briefly, after collisions or failed requests for a
+slot. The dispatcher waits, and lets one thread at a time ask a source.
 """
 
 import logging

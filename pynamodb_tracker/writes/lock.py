@@ -30,7 +30,7 @@ _UNKNOWN = datetime.fromtimestamp(0, UTC)
 """Stands for an unreadable creation time."""
 
 
-_MOST_RELEASES = 10
+_RELEASES_OF_LAST_ATTEMPT = 10
 """After this many releases, a last attempt need not run alone."""
 
 _guard = threading.Lock()
@@ -119,7 +119,7 @@ class Claim(Generic[T]):
     def is_last_chance(self) -> bool:
         """Whether this is the last attempt, and the previous one ended without a result."""
         after = self.fence - 1 - self.release_count
-        died = self.release_count < _MOST_RELEASES and any(fence >= after for fence in self.unfinished)
+        died = self.release_count < _RELEASES_OF_LAST_ATTEMPT and any(fence >= after for fence in self.unfinished)
         return self.attempt == self.statements.max_attempts > 1 and died
 
     @property

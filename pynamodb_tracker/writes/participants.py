@@ -33,7 +33,7 @@ _TRIES_THOUGH_BUSY = 5
 
 
 class MadeDue(NamedTuple):
-    """A task that became due when another one ended."""
+    """A new task, or one that waited for another, which may be due soon."""
 
     model: Any
     task_id: str

@@ -288,7 +288,7 @@ MUTANTS = [
     Mutant(
         "a claimed last attempt stays beside others",
         Dispatcher,
-        "runs_alone",
+        "try_to_run_alone",
         "if self._running == 1:",
         "if True:",
         "a task runs beside one that has to run alone",

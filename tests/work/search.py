@@ -226,7 +226,7 @@ class World:
         assert thread.given is not None
         self.dispatcher.note_answer(thread.given, was_taken=False)
         if thread.given.task_id == self.setup.unlocked:
-            thread.is_alone = self.dispatcher.runs_alone(thread.given)
+            thread.is_alone = self.dispatcher.try_to_run_alone(thread.given)
             if not thread.is_alone:
                 thread.at = "release"
                 return

@@ -235,7 +235,7 @@ def test_a_last_attempt_runs_alone_although_others_are_due_all_the_time(
     if not is_read:
         found = dispatcher.take()
         assert found is not None
-        assert not dispatcher.runs_alone(found)
+        assert not dispatcher.try_to_run_alone(found)
         dispatcher.note_answer(found, was_taken=False)
         dispatcher.note_end(found, was_refused=True, again_alone=True)
         running.append(dispatcher.take())
@@ -249,7 +249,7 @@ def test_a_last_attempt_runs_alone_although_others_are_due_all_the_time(
     other = coming(pool, dispatcher)
     while not (dispatcher._waiting or other.done()):
         pass
-    assert (given.task_id, other.done(), dispatcher.runs_alone(given)) == ("a", False, True)
+    assert (given.task_id, other.done(), dispatcher.try_to_run_alone(given)) == ("a", False, True)
     end(dispatcher, given)
     assert other.result(SOON) is not None
     dispatcher.stop()
