@@ -136,6 +136,8 @@ def attributes_awaiting(
     model: type[TaskRow], signal: object, until: datetime | timedelta | None, **others: object
 ) -> tuple[Item, datetime]:
     """Return the attributes and due time for a new task that awaits this signal. It cannot have `others`."""
+    if signal is None:
+        raise TypeError("until limits how long a task waits for a signal: add wait_for, or use due_time")
     for name in [name for name, given in others.items() if given is not None]:
         raise ValueError(f"a task that waits for a signal cannot have {name}: leave it out, or create it later")
     return _wait_attributes(check_signal(model, signal), check_due_time(until, "until"))

@@ -313,6 +313,8 @@ def test_a_task_that_waits_for_an_answer_begins_neither_elsewhere_nor_at_another
         with pytest.raises(ValueError, match=f"cannot have {name}"):
             order.create("o", wait_for=order.paid, **{name: value})
     with pytest.raises(TypeError, match="wait_for takes a signal"):
+        order.create("o", wait_for="paid")
+    with pytest.raises(TypeError, match="add wait_for, or use due_time"):
         order.create("o", until=LIMIT)
 
 
