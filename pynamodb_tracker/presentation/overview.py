@@ -248,7 +248,11 @@ def pause_at(task: Task) -> Pause | None:
     may_start = task.state.status in {Status.PENDING, Status.FAILED} or is_abandoned(task)
     if not may_start or task.waits_for is not None:
         return None
-    return next((pause for pause in control_of(type(task)).in_force if pause.step == task.state.step), None)
+    return find_pause(type(task), task.state.step)
+
+
+def find_pause(model: type[TaskRow], step: str | None) -> Pause | None:
+    return next((pause for pause in control_of(model).in_force if pause.step == step), None)
 
 
 def limits_in_use(model: type[TaskRow]) -> Sequence[Use]:

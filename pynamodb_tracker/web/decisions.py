@@ -22,12 +22,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from pynamodb_tracker import clock, strict_json
-from pynamodb_tracker.control.item import in_force
 from pynamodb_tracker.control.records import record
 from pynamodb_tracker.exceptions import TrackerError, ValueNotStorableError
 from pynamodb_tracker.model.hydration import rows_to_show
-from pynamodb_tracker.model.signals import too_late, value_text
-from pynamodb_tracker.presentation import exact_json, listing
+from pynamodb_tracker.model.signals import value_text
+from pynamodb_tracker.presentation import commands, exact_json, listing
 from pynamodb_tracker.presentation.errors import for_people
 from pynamodb_tracker.presentation.listing import Filter
 from pynamodb_tracker.presentation.times import end_of_pause, spread
@@ -327,12 +326,9 @@ class Decisions:
             if not choices and form.get("sends") != sends:
                 return self._views.show_task(request, task_id, verb=f"signal {name}", given=form, sends=sends)
             with page.changing(model):
-                began = clock.now()
-                sent = signal_named(model, name).send(task_id, value, by=by, round=form.get("round") or None)
-                if not sent.will_be_read:
-                    raise too_late(sent.task, name)
-                if (sent.task.signals or {})[name].time >= began:
-                    record(model, by, f"sent {name} to", task_id, tasks=1)
+                commands.send_signal(
+                    signal_named(model, name), task_id, value, by=by, of_round=form.get("round") or None
+                )
         except TypeError as error:  # the form lacks its round
             raise HTTPException(400, for_people(error)) from None
         except (FieldError, ValueNotStorableError) as error:
@@ -353,14 +349,10 @@ class Decisions:
         except FieldError as error:
             return self._views.show_overview(request, **_refused(form, error))
         with page.changing(model):
-            began = clock.now()
             if verb == "resume":
-                has_changed = any(each.step == step.name for each in in_force(model))
-                step.resume(by=who(request))
+                commands.resume(step, who(request), reason)
             else:
-                has_changed = step.pause(until=end, reason=reason, by=who(request)).time >= began
-            if has_changed:
-                record(model, who(request), f"{verb}d", step.name, reason=reason)
+                commands.pause(step, end, reason, who(request))
         about = {"use_case": model.tracker.use_case.name, "step": step.name, **({"reason": reason} if reason else {})}
         _audit(who(request), verb, **about)
         return page.redirect(request, model)

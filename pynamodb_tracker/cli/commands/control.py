@@ -13,10 +13,10 @@ from pynamodb_tracker.cli.command import FOUND, CannotRunError, refusing, step_a
 from pynamodb_tracker.cli.tasks import ALL_WAITING, print_tasks
 from pynamodb_tracker.cli.terminal import print_table, say, warn
 from pynamodb_tracker.control import item
-from pynamodb_tracker.control.records import record
 from pynamodb_tracker.control.watch import INTERVAL
 from pynamodb_tracker.exceptions import DefinitionError
 from pynamodb_tracker.model.row import readable
+from pynamodb_tracker.presentation import commands
 from pynamodb_tracker.presentation.task_facts import is_branch, steps_of
 from pynamodb_tracker.presentation.text import count, escaped
 from pynamodb_tracker.task.task import Task
@@ -40,11 +40,8 @@ def pause(
     """
     with use_cases(name, use_case_name) as models:
         of, end = step_among(models, step), None if until == clock.NEVER else until
-        began = clock.now()
         with refusing(ValueError):
-            paused = of.pause(until=end, reason=reason, by=by)
-        if paused.time >= began:  # otherwise, an earlier pause lasts longer
-            record(of.model, by, "paused", of.name, reason=reason)
+            paused = commands.pause(of, end, reason, by)
         say(escaped(str(paused)))
         handlers = (
             "handlers acknowledge events and messages of standard queues: make sure that a worker or a schedule runs "
@@ -62,11 +59,8 @@ def resume(step: opt.Step, *, by: opt.By, name: opt.App, use_case_name: opt.UseC
     """End the pause of a step, if there is one. Its tasks start again within 5 seconds."""
     with use_cases(name, use_case_name) as models:
         of = step_among(models, step)
-        ended = [pause for pause in item.in_force(of.model) if pause.step == of.name]
         with refusing(ValueError):
-            of.resume(by=by)
-        if ended:
-            record(of.model, by, "resumed", of.name)
+            ended = commands.resume(of, by)
         why = "".join(f" ({pause.by} paused it: {pause.reason})" for pause in ended)
         say(escaped(f"{of.name} is resumed{why}" if ended else f"{of.name} was not paused"))
 

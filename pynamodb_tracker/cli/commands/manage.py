@@ -26,7 +26,7 @@ from pynamodb_tracker.cli.terminal import say, say_id, warn
 from pynamodb_tracker.control.records import record
 from pynamodb_tracker.exceptions import TaskLockedError, TaskNotFoundError
 from pynamodb_tracker.model.references import round_of
-from pynamodb_tracker.model.signals import too_late
+from pynamodb_tracker.presentation.commands import send_signal
 from pynamodb_tracker.presentation.errors import for_people
 from pynamodb_tracker.presentation.task_facts import choices_of, name_of
 from pynamodb_tracker.presentation.text import between, count, escaped
@@ -134,13 +134,8 @@ def signal(
                     f"{escaped(task_id)} has started over: add --round {round_of(found)} if the signal is for this "
                     "round"
                 )
-            began = clock.now()
-            sent = awaited.send(task_id, value[0], by=by, key=key, round=of_round)
-        if not sent.will_be_read:
-            raise too_late(sent.task, signal_name)
-        if (sent.task.signals or {})[signal_name].time >= began:
-            record(model, by, f"sent {signal_name} to", task_id, tasks=1)
-        say(f"{escaped(task_id)}: {name_of(sent.task.state)} ({_EFFECTS_OF_SIGNALS[sent.effect]})")
+            task, effect = send_signal(awaited, task_id, value[0], by=by, key=key, of_round=of_round)
+        say(f"{escaped(task_id)}: {name_of(task.state)} ({_EFFECTS_OF_SIGNALS[effect]})")
 
 
 def reopen(

@@ -29,7 +29,7 @@ from pynamodb_tracker.execution.call import call
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.model.failure import message_of
 from pynamodb_tracker.presentation.errors import ErrorGroups, for_people, one_line
-from pynamodb_tracker.presentation.overview import control_of
+from pynamodb_tracker.presentation.overview import find_pause
 from pynamodb_tracker.presentation.text import age, between, count, escaped
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
@@ -95,9 +95,8 @@ def run(
                 raise typer.BadParameter("it selects due tasks, but you named tasks", param_hint=option)
             selection = Selection(of, ids=list(dict.fromkeys(command.ids_in(ids))))
             with suppress(TrackerError, PynamoDBException):  # the tasks run anyway
-                for pause in control_of(of.model).in_force:
-                    if pause.step == of.name:
-                        warn(f"{pause} ({_BY_ID})")
+                if pause := find_pause(of.model, of.name):
+                    warn(f"{pause} ({_BY_ID})")
         batch = WatchedBatch(selection, function, StopRequest(), threads, rate, heartbeat)
         _print_due(selection, as_json=as_json) if dry_run else _run("run", batch, as_json=as_json)
 
