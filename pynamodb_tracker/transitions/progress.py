@@ -104,8 +104,8 @@ def commit(journal: Journal[T], actions: Sequence[Action], *, theirs: Sequence[A
 
 def check_in(claim: Claim[T], transaction: TransactWrite) -> None:
     """Let a user's transaction check the lock first."""
-    held = (TaskRow.lock == claim.token) & when.has_status(claim.statements.codes.in_progress).condition
-    transaction.condition_check(claim.statements.model, claim.task.task_id, claim.task.use_case_id, condition=held)
+    held, task = when.holds(claim.statements.codes, claim.token), claim.task
+    transaction.condition_check(claim.statements.model, task.task_id, task.use_case_id, condition=held)
     checks = transaction._condition_check_items  # noqa: SLF001 - its place tells it from the user's own checks
     checks.insert(0, checks.pop())
 

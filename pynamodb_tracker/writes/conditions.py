@@ -113,16 +113,21 @@ def later_token() -> Condition:
     return TaskRow.lock.does_not_exist() | (TaskRow.lock < slot(TaskRow.lock, "lock"))
 
 
+def holds(codes: Codes, token: object) -> Condition:
+    """Require that the claim with this token holds the task."""
+    return (TaskRow.lock == token) & has_status(codes.in_progress).condition
+
+
 @guard
 def held_by_run(codes: Codes) -> Condition:
     """Require that this run still holds the task."""
-    return _equals_slot(TaskRow.lock, "lock") & has_status(codes.in_progress).condition
+    return holds(codes, slot(TaskRow.lock, "lock"))
 
 
 @guard
 def held_as_seen(codes: Codes) -> Condition:
     """Require that the claim that was read still holds the task."""
-    return _equals_slot(TaskRow.lock, "seen_lock") & has_status(codes.in_progress).condition
+    return holds(codes, slot(TaskRow.lock, "seen_lock"))
 
 
 @guard

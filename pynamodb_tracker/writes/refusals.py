@@ -174,7 +174,7 @@ def describe_cancellation(row: TaskRow) -> str:
     """Say when, by whom and why a task was cancelled, and at which step."""
     if row.cancelled is None:  # another program has removed the record
         return "it was cancelled"
-    number, time, by, reason = row.cancelled
+    number, time, by, reason, _ = row.cancelled
     why = f" ({reason})" if reason else ""
     return f"it was cancelled at {row.tracker.step_named_by(number)} by {by} at {clock.in_words(time)}{why}"
 

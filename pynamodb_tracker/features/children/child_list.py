@@ -65,9 +65,17 @@ def awaited_tasks(row: TaskRow) -> int:
     return max((row.blockers or 0) - (row.turn_due_time is not None), 0)
 
 
+def _has_waited(row: TaskRow) -> bool:
+    """Return whether a task waited for its children when it was cancelled."""
+    return row.cancelled is not None and row.cancelled.join is not None and row.cancelled.join == row.join_token
+
+
 def read_children(parents: Sequence[TaskRow], *, most: int | None = None) -> dict[RowKey, Children]:
-    """Read at most `most` children that tasks of one table wait for, and return them by parent key."""
-    waiting = {(row.task_id, row.use_case_id): row for row in parents if awaited_tasks(row)}
+    """Read at most `most` children for which tasks of one table wait, or waited until they were cancelled.
+
+    Return them by parent key.
+    """
+    waiting = {(row.task_id, row.use_case_id): row for row in parents if awaited_tasks(row) or _has_waited(row)}
     if not waiting:
         return {}
     model = type(next(iter(waiting.values())))
