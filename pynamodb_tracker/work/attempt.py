@@ -58,7 +58,6 @@ class Attempt(Hook):
     def belong_to(self, dispatcher: Dispatcher, given: Given, batcher: WriteBatcher | None) -> None:
         self.dispatcher, self.given, self.batcher, self._slot = dispatcher, given, batcher, given.slot
         if given.slot is not None:
-            given.slot.user = f"{self.codes.use_case_id} {self.codes.step} of {self.task_id!r}"
             given.slot.run = self.details
 
     def run(self) -> None:

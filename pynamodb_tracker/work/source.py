@@ -149,7 +149,7 @@ class StepSource:
         slot, slots = None, self.work.slots
         if slots is not None:
             try:
-                slot = slots.take()
+                slot = slots.take(str(self._ahead[0]))
             except PynamoDBException as error:
                 self._note_slot_failure(error, stopped)
                 return None
