@@ -1,4 +1,4 @@
-"""Optional parts of a task. `writes.register` imports most of them by the attributes of a row.
+"""Optional parts of a task. `writes.participants` imports most of them by the attributes of a row.
 
 | feature | module | attributes of the row |
 | --- | --- | --- |

@@ -15,8 +15,7 @@ from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.writes.lock import Journal
 from pynamodb_tracker.writes.participants import Participant
 from pynamodb_tracker.writes.refusals import send_save
-from pynamodb_tracker.writes.statements import StepStatements
-from pynamodb_tracker.writes.transition import Transition
+from pynamodb_tracker.writes.transition import StepStatements, Transition
 
 _MOST_BYTES, _MOST_IN_ALL = 1024, 8192
 """Bytes as JSON: one result, and all results with their names."""

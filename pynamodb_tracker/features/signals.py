@@ -34,11 +34,10 @@ from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.signals import ReceivedSignal, check_label, check_signal, too_late, value_text
 from pynamodb_tracker.status import END, end_of
 from pynamodb_tracker.writes import conditions as when
-from pynamodb_tracker.writes.conditions import guard
+from pynamodb_tracker.writes.conditions import PreparedWrite, fill, guard, parameter
 from pynamodb_tracker.writes.lock import new_token
-from pynamodb_tracker.writes.prepared import PreparedWrite, fill, slot
 from pynamodb_tracker.writes.refusals import build_error, check_format, kept_changing_error
-from pynamodb_tracker.writes.statements import get, load_checked
+from pynamodb_tracker.writes.transition import get, load_checked
 
 T = TypeVar("T", bound=TaskRow)
 T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
@@ -93,7 +92,7 @@ def not_missed(name: str) -> Condition:
 @guard
 def parked(begun: tuple[int, ...]) -> Condition:
     """Require a parked task that has not changed its state after this moment."""
-    return _parked(begun) & (TaskRow.update_time <= slot(TaskRow.update_time, "now"))
+    return _parked(begun) & (TaskRow.update_time <= parameter(TaskRow.update_time, "now"))
 
 
 @guard
@@ -115,7 +114,7 @@ def _parked(begun: tuple[int, ...]) -> Condition:
 def first_round() -> Condition:
     """Require a task that never started over, and is older than the signal."""
     creation = TaskRow.creation
-    return TaskRow.round.does_not_exist() & (creation <= slot(creation, "token"))
+    return TaskRow.round.does_not_exist() & (creation <= parameter(creation, "token"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +173,7 @@ def build_send_write(model: type[TaskRow], name: str, form: str, *, of_round: bo
     begun = (*(code for codes in model.tracker.steps for code in codes.own if code != codes.pending), END)
     guards = [when.same_round() if of_round else first_round(), when.known_format()]
     path: Any = Path(["signals", name])
-    changes: list[Any] = [path.set(slot(TaskRow.signals, "signal"))]
+    changes: list[Any] = [path.set(parameter(TaskRow.signals, "signal"))]
     if form == "more":
         guards += [not_received(name), awaits_more(name)]
         changes.append(TaskRow.awaited_signals.delete({name}))

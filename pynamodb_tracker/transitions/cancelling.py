@@ -34,8 +34,7 @@ from pynamodb_tracker.writes import conditions as when
 from pynamodb_tracker.writes.conditions import seen_values
 from pynamodb_tracker.writes.participants import Action, Participant, Reason, send_though_busy
 from pynamodb_tracker.writes.refusals import build_error, check_life, describe_holder, is_abandoned, kept_changing_error
-from pynamodb_tracker.writes.statements import StepStatements, get, is_urgent
-from pynamodb_tracker.writes.transition import ZERO, Transition
+from pynamodb_tracker.writes.transition import ZERO, StepStatements, Transition, get, is_urgent
 
 T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
 
@@ -184,14 +183,14 @@ def _cancel_together(plans: Sequence[_Plan], done: list[Child]) -> Any:
             groups.change_of(type(each.row), each.row.group).entrants.append(each.member)
     participants = [groups, _Rest(rest)]
     try:
-        unapplied = send_though_busy(plan.row.tracker.connection(), plan.action, participants)
+        unconfirmed = send_though_busy(plan.row.tracker.connection(), plan.action, participants)
     except Refused:
         return None
-    if unapplied is not None:
-        if unapplied.refused:
+    if unconfirmed is not None:
+        if unconfirmed.refused:
             return None
-        if not (rest and is_invalid(unapplied.error)):
-            raise unapplied.error
+        if not (rest and is_invalid(unconfirmed.error)):
+            raise unconfirmed.error
         return _cancel_deepest_first(plans, done)  # a row is too full for the reason
     done += [each.key for each in plans]
     found, *_ = [each.command.finish(each.command.load_after()) for each in plans]

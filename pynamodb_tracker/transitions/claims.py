@@ -29,14 +29,21 @@ from pynamodb_tracker.model.failure_log import failures_in_row
 from pynamodb_tracker.model.row import TaskRow, check_tracker_attributes, has_later_format, load, readable
 from pynamodb_tracker.model.worker_name import this_worker
 from pynamodb_tracker.transitions.commands import spend
-from pynamodb_tracker.transitions.failure import fail, release
+from pynamodb_tracker.transitions.ending import fail, release
 from pynamodb_tracker.writes import conditions as when
-from pynamodb_tracker.writes import refusals, register
+from pynamodb_tracker.writes import refusals
 from pynamodb_tracker.writes.conditions import seen_values
 from pynamodb_tracker.writes.creations import NewTask, build_pending_task, put
 from pynamodb_tracker.writes.lock import Claim, Journal, new_token
-from pynamodb_tracker.writes.statements import StepStatements, get, is_parked, load_checked, raise_if_damaged
-from pynamodb_tracker.writes.transition import Transition
+from pynamodb_tracker.writes.participants import after_claim
+from pynamodb_tracker.writes.transition import (
+    StepStatements,
+    Transition,
+    get,
+    is_parked,
+    load_checked,
+    raise_if_damaged,
+)
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -87,7 +94,7 @@ def claim(
                 end = partial(fail, error=damaged, delay=timedelta(0), final=False)
             persist(claim, partial(end, Journal(claim)))
             raise
-        if (write := register.after_claim(claim)) is not None:
+        if (write := after_claim(claim)) is not None:
             claim = _send_first_write(claim, write)
         _note_takeover(claim)
         return Journal(claim)

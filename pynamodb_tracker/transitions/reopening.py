@@ -25,8 +25,17 @@ from pynamodb_tracker.writes.conditions import Guard, seen_values
 from pynamodb_tracker.writes.lock import new_token
 from pynamodb_tracker.writes.participants import Action, send_though_busy
 from pynamodb_tracker.writes.refusals import build_error, kept_changing_error, refusal
-from pynamodb_tracker.writes.statements import StepStatements, get, is_parked, is_urgent, raise_if_damaged, waits_until
-from pynamodb_tracker.writes.transition import ZERO, Appended, Transition
+from pynamodb_tracker.writes.transition import (
+    ZERO,
+    Appended,
+    StepStatements,
+    Transition,
+    get,
+    is_parked,
+    is_urgent,
+    raise_if_damaged,
+    waits_until,
+)
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -160,9 +169,9 @@ class _Reopening(NamedTuple, Generic[T]):
 
         groups = Groups()
         groups.change_of(type(row), row.group).entrants.append(member)
-        unapplied = send_though_busy(statements.table, build_own, [groups])
-        if unapplied is not None:
-            raise Refused(repeated=unapplied.unheard) if unapplied.refused else unapplied.error
+        unconfirmed = send_though_busy(statements.table, build_own, [groups])
+        if unconfirmed is not None:
+            raise Refused(repeated=unconfirmed.unheard) if unconfirmed.refused else unconfirmed.error
 
 
 class ReopenedMember:

@@ -21,8 +21,7 @@ from pynamodb_tracker.model.failure import Failure
 from pynamodb_tracker.model.overflow import free_slot
 from pynamodb_tracker.model.row import TaskRow, readable
 from pynamodb_tracker.writes.participants import MadeDue, Participant
-from pynamodb_tracker.writes.statements import StepStatements
-from pynamodb_tracker.writes.transition import Transition
+from pynamodb_tracker.writes.transition import StepStatements, Transition
 
 T = TypeVar("T", bound=TaskRow)
 

@@ -30,8 +30,7 @@ from pynamodb_tracker.model.row import TaskRow, has_later_format, later_format_e
 from pynamodb_tracker.model.serialization import same
 from pynamodb_tracker.status import Codes, end_of
 from pynamodb_tracker.writes.lock import Claim, Journal
-from pynamodb_tracker.writes.statements import StepStatements, get
-from pynamodb_tracker.writes.transition import Transition
+from pynamodb_tracker.writes.transition import StepStatements, Transition, get
 
 E = TypeVar("E", bound=TaskError)
 T = TypeVar("T", bound=TaskRow)

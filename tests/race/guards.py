@@ -27,14 +27,12 @@ from pynamodb_tracker.features.children.follow_ups import FollowUps
 from pynamodb_tracker.features.groups import queue as groups
 from pynamodb_tracker.model import references
 from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.transitions import Journal, claims, ending, progress
+from pynamodb_tracker.transitions import Journal, claims, ending, success
 from pynamodb_tracker.transitions import commands as by_command
 from pynamodb_tracker.writes import conditions, creations
 from pynamodb_tracker.writes.conditions import Guard as Part
-from pynamodb_tracker.writes.conditions import guard
-from pynamodb_tracker.writes.prepared import PreparedWrite, slot
-from pynamodb_tracker.writes.statements import StepStatements
-from pynamodb_tracker.writes.transition import ONE_MORE, Transition
+from pynamodb_tracker.writes.conditions import PreparedWrite, guard, parameter
+from pynamodb_tracker.writes.transition import ONE_MORE, StepStatements, Transition
 from tests.race import traces_of_commands as commands
 from tests.race import traces_of_creations as of_creations
 from tests.race import traces_of_follow_ups as follow_ups
@@ -102,8 +100,8 @@ def leaving_out(write: str, *names: str) -> Callable[[Patch], None]:
 
         def request(self: Any, transition: Any, task_id: str) -> Any:
             if transition.name.startswith(write):
-                _, slots = transition.shape_and_slots()  # a guard may need the value all the same
-                transition.seen |= {name: slots[name] for name in names if name in slots}
+                _, parameters = transition.shape_and_parameters()  # a guard may need the value all the same
+                transition.seen |= {name: parameters[name] for name in names if name in parameters}
                 left = {name for name in names if write or transition.values.get(name) is None}
                 transition.values = {name: value for name, value in transition.values.items() if name not in left}
             return original(self, transition, task_id)
@@ -170,7 +168,7 @@ def always(*_: object, **__: object) -> Any:
 def any_other_token(patch: Patch) -> None:
     """Refuse only the same token."""
     lock = TaskRow.lock
-    patch.setattr(conditions, "later_token", guard(lambda: lock.does_not_exist() | (lock != slot(lock, "lock"))))
+    patch.setattr(conditions, "later_token", guard(lambda: lock.does_not_exist() | (lock != parameter(lock, "lock"))))
 
 
 def by_token_and_status(patch: Patch) -> None:
@@ -179,13 +177,13 @@ def by_token_and_status(patch: Patch) -> None:
     def landed(lock: Any, row: Any) -> bool:
         return row is not None and row.lock == lock.token and not str(row.state).endswith("in_progress")
 
-    for module in (ending, progress):
+    for module in (ending, success):
         patch.setattr(module, "has_landed", landed)
 
 
 def by_status(patch: Patch) -> None:
     """Interpret a refused finish by the row's status only."""
-    for module in (ending, progress):
+    for module in (ending, success):
         patch.setattr(module, "has_landed", lambda _, row: not str(row.state).endswith("in_progress"))
 
 
@@ -253,8 +251,8 @@ def one_slot(patch: Patch) -> None:
 
 def settle_nothing(patch: Patch) -> None:
     """Continue after a request without an answer as if it could not be applied any more."""
-    patch.setattr(progress, "settle_save", lambda *_: None)
-    patch.setattr(progress, "_keep_out", lambda *_: True)
+    patch.setattr(success, "settle_save", lambda *_: None)
+    patch.setattr(success, "_keep_out", lambda *_: True)
 
 
 def take_nothing_along(patch: Patch) -> None:

@@ -27,21 +27,20 @@ from pynamodb_tracker.transitions import Claim, Journal, StepStatements
 from pynamodb_tracker.transitions.cancelling import build_cancel
 from pynamodb_tracker.transitions.claims import build_shut_out
 from pynamodb_tracker.transitions.commands import (
+    build_delete,
     build_ignore,
     build_skip,
     build_spend,
     build_write_on_held,
     complete_command,
 )
-from pynamodb_tracker.transitions.deletions import build_delete
 from pynamodb_tracker.transitions.ending import build_end
-from pynamodb_tracker.transitions.progress import build_extension, build_keep_out
 from pynamodb_tracker.transitions.reopening import build_reentry, build_reopen
-from pynamodb_tracker.transitions.success import build_success
+from pynamodb_tracker.transitions.success import build_extension, build_keep_out, build_success
 from pynamodb_tracker.writes import conditions as when
-from pynamodb_tracker.writes import register
+from pynamodb_tracker.writes.conditions import PreparedWrite
 from pynamodb_tracker.writes.creations import NewTask, build_claimed_task, build_pending_task
-from pynamodb_tracker.writes.prepared import PreparedWrite
+from pynamodb_tracker.writes.participants import success_participants
 from pynamodb_tracker.writes.transition import Stored, Transition, payload_removals
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -117,7 +116,7 @@ def success_of(
         waiting = follow_ups_of(journal)
         waiting.child_list = ChildList(claim.task)
         waiting._left = [SimpleNamespace(waits=True, member=None)] * children  # type: ignore[list-item]  # all it reads
-    return build_success(journal, {}, register.success_participants(journal, claim.task))
+    return build_success(journal, {}, success_participants(journal, claim.task))
 
 
 def writes_of_deliver() -> dict[str, PreparedWrite]:

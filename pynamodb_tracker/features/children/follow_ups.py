@@ -30,7 +30,7 @@ from pynamodb_tracker.status import END, end_of
 from pynamodb_tracker.writes.creations import NewTask, build_new_task, can_put_again, tracker_attributes
 from pynamodb_tracker.writes.lock import Journal
 from pynamodb_tracker.writes.participants import Action, MadeDue, OptionalParticipant, Participant, Reason
-from pynamodb_tracker.writes.statements import get
+from pynamodb_tracker.writes.transition import get
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -217,7 +217,7 @@ class FollowUps(Participant, Generic[T]):
         return _MOST_WITH_SUCCESS - (0 if self._task.group is None else _FOR_OWN_GROUP)
 
     @classmethod
-    def for_success(cls, run: Journal[Any], row: TaskRow) -> FollowUps[Any] | None:  # noqa: ARG003 - as the register asks
+    def for_success(cls, run: Journal[Any], row: TaskRow) -> FollowUps[Any] | None:  # noqa: ARG003 - as for all features
         """Return the run's follow-ups, if there are any."""
         follow_ups: FollowUps[Any] | None = run.additions.get("follow_ups")
         return follow_ups

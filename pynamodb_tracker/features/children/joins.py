@@ -19,13 +19,11 @@ from pynamodb_tracker.model.references import parse
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.status import end_of
 from pynamodb_tracker.writes import conditions as when
-from pynamodb_tracker.writes.conditions import guard
+from pynamodb_tracker.writes.conditions import PreparedWrite, fill, guard, parameter
 from pynamodb_tracker.writes.lock import Journal
 from pynamodb_tracker.writes.participants import Action, MadeDue, Participant
-from pynamodb_tracker.writes.prepared import PreparedWrite, fill, slot
 from pynamodb_tracker.writes.refusals import check_format
-from pynamodb_tracker.writes.statements import load_checked
-from pynamodb_tracker.writes.transition import Transition
+from pynamodb_tracker.writes.transition import Transition, load_checked
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -45,13 +43,13 @@ def waits_for_one() -> Condition:
 @guard
 def same_join() -> Condition:
     """Require the wait that the child belongs to, not a later one."""
-    return TaskRow.join_token == slot(TaskRow.join_token, "seen_join")
+    return TaskRow.join_token == parameter(TaskRow.join_token, "seen_join")
 
 
 @guard
 def status_seen() -> Condition:
     """Require the status that was read."""
-    return TaskRow.status == slot(TaskRow.status, "seen_status")
+    return TaskRow.status == parameter(TaskRow.status, "seen_status")
 
 
 def build_adoption(table: TableConnection) -> PreparedWrite:

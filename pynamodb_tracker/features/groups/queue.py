@@ -28,9 +28,9 @@ from pynamodb_tracker.model.overflow import GROUP_OF, by_key, group_range_key
 from pynamodb_tracker.model.row import Membership, TaskRow, load, membership_of
 from pynamodb_tracker.status import end_of
 from pynamodb_tracker.writes import conditions as when
+from pynamodb_tracker.writes.conditions import PreparedWrite, fill, parameter
 from pynamodb_tracker.writes.lock import Journal
 from pynamodb_tracker.writes.participants import Action, MadeDue, Participant, Reason
-from pynamodb_tracker.writes.prepared import PreparedWrite, fill, slot
 from pynamodb_tracker.writes.refusals import check_format
 
 _MOST_DEAD = 20
@@ -202,9 +202,9 @@ class GroupChange:
         as_read: Condition = _version.does_not_exist() if row is None else _version == row.version
         check = self._table.get_operation_kwargs("", "", condition=as_read)
         unchanged = {"ConditionCheck": {**check, "Key": self._key}}
-        unapplied = transact_write(self._table, [unchanged, *map(self._delete, dead)])
-        if unapplied and not unapplied.refused:
-            raise unapplied.error
+        unconfirmed = transact_write(self._table, [unchanged, *map(self._delete, dead)])
+        if unconfirmed and not unconfirmed.refused:
+            raise unconfirmed.error
 
     @property
     def _table(self) -> TableConnection:
@@ -253,7 +253,7 @@ _TURN_ALONE = 1, False
 
 def build_group_write(table: TableConnection, *, is_new: bool, idle: bool, data: bool) -> PreparedWrite:
     """Write an unchanged group's row. With `data`, the writer must have the turn."""
-    seen: Condition = _version.does_not_exist() if is_new else _version == slot(_version, "seen_version")
+    seen: Condition = _version.does_not_exist() if is_new else _version == parameter(_version, "seen_version")
     changes = [
         fill(_version, "version"),
         fill(_last, "last"),
@@ -261,7 +261,7 @@ def build_group_write(table: TableConnection, *, is_new: bool, idle: bool, data:
         TURN.remove() if idle else fill(TURN, "turn"),
     ]
     if data:
-        seen &= slot(TURN, "holder") == TURN
+        seen &= parameter(TURN, "holder") == TURN
         changes.append(fill(_data, "data"))
     return PreparedWrite(table, condition=seen, actions=changes)
 
@@ -270,10 +270,10 @@ def build_wake(model: type[TaskRow], *, others: bool, awaits: bool = False) -> P
     """Give a task its turn. If it still waits, it is due at its limit, otherwise now."""
     condition = (
         TaskRow.status.is_in(*(codes.pending for codes in model.tracker.steps))
-        & (TaskRow.group == slot(TaskRow.group, "group"))
-        & (TaskRow.group_number == slot(TaskRow.group_number, "number"))
+        & (TaskRow.group == parameter(TaskRow.group, "group"))
+        & (TaskRow.group_number == parameter(TaskRow.group_number, "number"))
         & TaskRow.turn_due_time.exists()
-        & (TaskRow.blockers == slot(TaskRow.blockers, "blockers"))
+        & (TaskRow.blockers == parameter(TaskRow.blockers, "blockers"))
         & (TaskRow.awaited_signals.exists() if awaits else TaskRow.awaited_signals.does_not_exist())
         & when.known_format().condition
     )
