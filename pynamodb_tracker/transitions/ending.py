@@ -277,7 +277,8 @@ def _follow_ups_when_ignored(claim: Claim[T], failure: Failure, failures: list[F
     ignored.attribute_values.update(
         status=statements.codes.ignored, due_time=now, update_time=now, errors=failures, last_error=failure.one_line
     )
-    return statements.when_ignored(ignored)
+    follow_ups: OptionalParticipant = statements.when_ignored(ignored)
+    return follow_ups
 
 
 def _failure_of(journal: Journal[T], error: BaseException) -> Failure:

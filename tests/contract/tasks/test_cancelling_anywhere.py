@@ -271,8 +271,8 @@ def test_a_task_that_has_done_without_its_children_does_not_take_them_with_it(st
 
 def test_the_children_of_a_branch_stay_with_a_task_that_is_cancelled_again() -> None:
     def undo(ctx: ExecutionContext[Crate]) -> None:
-        ctx.create(Slip, "undo", wait=True)
         ctx.go_to(Crate.report)
+        ctx.create(Slip, "undo", wait=True)
 
     Crate.create("c")
     Crate.split.run("c", split)
