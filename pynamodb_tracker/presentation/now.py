@@ -21,7 +21,7 @@ from pynamodb_tracker.presentation.listing import NO_ERROR
 from pynamodb_tracker.presentation.overview import Number, limits_in_use
 from pynamodb_tracker.presentation.schedules import LATE_AFTER, Schedule, schedule_of
 from pynamodb_tracker.presentation.sentence import Link, Part, Sentence, joined, sentence, strong, task_link, tasks_link
-from pynamodb_tracker.presentation.task_facts import choices_of, is_abandoned, steps_of
+from pynamodb_tracker.presentation.task_facts import choices_of, is_abandoned, is_only_due_later, steps_of
 from pynamodb_tracker.presentation.text import count, span
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
@@ -503,10 +503,11 @@ def _find_bad_schedules(schedules: Sequence[Schedule]) -> Iterator[Need]:
             both = " and" if each.overdue else ""
             title = sentence(title, f"{both} failed: ", Part(task.last_error or NO_ERROR, "code"))
         rounds = sentence(f"last {last.outcome} at ", _time_part(last.ended)) if last else "never ran"
-        actions = [
-            Action("Open", Link(model, "task", {"id": task.task_id}), ("create", task.task_id, "--merge")),
-            Action("Schedules", Link(model, "schedules"), ("schedules",)),
-        ]
+        link = Link(model, "task", {"id": task.task_id})
+        actions = [Action("Open", link, ("show", task.task_id))]
+        if is_only_due_later(task):
+            actions = [Action("Run now", link, ("create", task.task_id, "--merge"), "run_now"), *actions]
+        actions.append(Action("Schedules", Link(model, "schedules"), ("schedules",)))
         step = task.state.step or steps_of(model)[0].name
         since = last.ended if last and each.needs_look else each.due_time
         yield Need("schedule", model, step, Number(1), since, title, joined(rounds, each.next), actions)

@@ -45,10 +45,12 @@ VERBS = {
     "cancel": "cancelled",
     "cancel_task": "cancelled",
     "unlock": "unlocked",
+    "run_now": "made due",
 }
 """Actions on tasks, with the words for their results."""
 
 STEP_VERBS = ("pause", "resume")
+
 
 DYNAMODB_ERRORS = (PynamoDBException, BotoCoreError, ClientError)
 
@@ -71,8 +73,8 @@ class ActionRequest:
     user: str
     """The name that the `user` function returned."""
     action: str
-    """On tasks: `reopen`, `ignore`, `cancel` (a run), `cancel_task`, `unlock` or `signal`. On a step: `pause` or
-    `resume`."""
+    """On tasks: `reopen`, `ignore`, `cancel` (a run), `cancel_task`, `unlock`, `run_now` or `signal`. On a step:
+    `pause` or `resume`."""
     use_case: str
     """The use case's stored name."""
     step: str | None = None
@@ -223,7 +225,7 @@ class Page:
             raise HTTPException(403, "This page is read-only. To change tasks here, start it with --actions.")
         if not self.allows(request, verb, model, **about):
             noun = "steps" if verb in STEP_VERBS else "tasks"
-            raise HTTPException(403, f"You may not {verb.removesuffix('_task')} {noun} of {model.__name__}.")
+            raise HTTPException(403, f"You may not {words.action(verb)} {noun} of {model.__name__}.")
 
 
 def without_suffix(scope: dict[str, Any], use_cases: Mapping[str, object]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from pynamodb_tracker.presentation.task_facts import (
     choices_of,
     is_abandoned,
     is_branch,
+    is_only_due_later,
     read_task,
     relations_in_words,
     skipped_steps,
@@ -89,6 +90,10 @@ class TaskView:
     def may_reopen(self) -> bool:
         """Whether the task failed, gave up, or was cancelled."""
         return self.step is not None and self.task.state.status in (Status.FAILED, Status.IGNORED, None)
+
+    @property
+    def may_run_now(self) -> bool:
+        return is_only_due_later(self.task)
 
     @property
     def may_ignore(self) -> bool:

@@ -243,7 +243,7 @@ def test_selected_tasks_are_reopened_and_one_is_ignored(visit: Visit) -> None:
         page.get_by_role("link", name="o-1").click()
         page.go_back()
         page.get_by_label("Select o-1").check()
-        page.locator(".under").get_by_text("Ignore…").click()
+        page.locator(".under").get_by_text("Ignore or cancel…").click()
         page.locator("details.ask[open]").get_by_label("Reason").fill("lost")
         page.keyboard.press("Enter")  # it is no command, and never the other one
         page.goto("/Order/task?id=o-1")

@@ -395,7 +395,7 @@ def test_what_is_stored_is_shown_as_text_wherever_it_stands(open_page: Open, tex
         (
             "/Order/bulk?verb=delete&step=ship&state=failed",
             400,
-            "Tasks can only be reopened, ignored, cancelled",
+            "'delete' is not an action on tasks.",
         ),
         ("/Order/bulk?verb=reopen&step=ship", 400, "'' is not a status of a step."),
     ],
