@@ -18,11 +18,11 @@ from pynamodb_tracker.presentation.errors import ErrorGroup, ErrorGroups, error_
 from pynamodb_tracker.presentation.glance import MOST, Glance, StateGlance, StepGlance, glance
 from pynamodb_tracker.presentation.history import Passing, passing_of
 from pynamodb_tracker.presentation.listing import NO_ERROR
-from pynamodb_tracker.presentation.overview import Number, limits_in_use
 from pynamodb_tracker.presentation.schedules import LATE_AFTER, Schedule, schedule_of
 from pynamodb_tracker.presentation.sentence import Link, Part, Sentence, joined, sentence, strong, task_link, tasks_link
-from pynamodb_tracker.presentation.task_facts import choices_of, is_abandoned, is_only_due_later, steps_of
+from pynamodb_tracker.presentation.task_facts import choices_of, is_abandoned, is_branch, is_only_due_later, steps_of
 from pynamodb_tracker.presentation.text import count, span
+from pynamodb_tracker.presentation.waiting import Number, limits_in_use
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State
@@ -80,6 +80,10 @@ class StepRow:
     set_aside: int
     passing: Passing | None
     pause: Pause | None
+
+    @property
+    def is_branch(self) -> bool:
+        return is_branch(self.step.model, self.step.name)
 
     @property
     def failure_rate(self) -> float | None:

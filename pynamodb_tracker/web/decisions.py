@@ -364,7 +364,7 @@ class Decisions:
         try:
             end = None if verb == "resume" else _end_of_pause(form)
         except FieldError as error:
-            return self._views.show_overview(request, **_refused(form, error))
+            return self._views.show_now(request, **_refused(form, error))
         with page.changing(model):
             if verb == "resume":
                 is_changed = bool(commands.resume(step, who(request), reason))
@@ -386,10 +386,7 @@ class Decisions:
         # This is expensive, so a second click must not repeat it.
         answer = page.kept(request, [model], "count", count)
         counts, took = answer.value
-        history = page.histories[model.__name__]
-        history.add(answer.time, counts)
-        change = history.change(answer.time)
-        return page.show(request, "count.html", model=model, counts=counts, answer=answer, took=took, change=change)
+        return page.show(request, "count.html", model=model, counts=counts, answer=answer, took=took)
 
 
 def _limit_in(form: Form, name: str) -> int | None:

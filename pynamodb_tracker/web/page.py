@@ -24,7 +24,6 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.presentation import exact_json, times
 from pynamodb_tracker.presentation.as_json import plain
-from pynamodb_tracker.presentation.history import History
 from pynamodb_tracker.presentation.listing import Filter
 from pynamodb_tracker.presentation.schedules import LATE_AFTER
 from pynamodb_tracker.presentation.task_facts import is_in_memory, location, steps_of
@@ -109,7 +108,6 @@ class Page:
         self.settings = settings
         # Answers expire a bit before the page refreshes, so that a refresh gets new ones.
         self.cache = Cache(max(settings.refresh * 0.9, timedelta(seconds=1)))
-        self.histories = {name: History() for name in settings.models}  # exact counts by class name
         self._templates = jinja2.Environment(
             loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
             autoescape=True,

@@ -9,7 +9,6 @@ from typing import Any
 
 from pynamodb_tracker.model.references import round_of
 from pynamodb_tracker.presentation.children import Family, family_of
-from pynamodb_tracker.presentation.overview import pause_at
 from pynamodb_tracker.presentation.task_facts import (
     BY_PEOPLE,
     choices_of,
@@ -22,6 +21,7 @@ from pynamodb_tracker.presentation.task_facts import (
     task_as_json,
     what_comes_next,
 )
+from pynamodb_tracker.presentation.waiting import pause_at
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.signal import signals_in
