@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import wraps
 from typing import Any
@@ -260,7 +260,7 @@ class Decisions:
         _check_state(verb, asked)
         # Exclude tasks that reach the state from now on, however long the slices take.
         now = clock.now()
-        what = Filter(asked.state, asked.since, min(asked.until or now, now), asked.error, asked.exactly)
+        what = replace(asked, until=min(asked.until or now, now), latest_due_first=False)
         with page.cache.metered(model) as spent:
             found = listing.find(what, limit=_MOST_IN_DRY_RUN, most_searched=_MOST_IN_DRY_RUN)
         return self._show_progress(

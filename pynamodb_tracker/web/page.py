@@ -26,7 +26,7 @@ from pynamodb_tracker.presentation import exact_json, times
 from pynamodb_tracker.presentation.as_json import plain
 from pynamodb_tracker.presentation.listing import Filter
 from pynamodb_tracker.presentation.schedules import LATE_AFTER
-from pynamodb_tracker.presentation.task_facts import is_in_memory, location, steps_of
+from pynamodb_tracker.presentation.task_facts import WAITS, is_in_memory, location, steps_of
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State
@@ -53,7 +53,7 @@ STEP_VERBS = ("pause", "resume")
 
 DYNAMODB_ERRORS = (PynamoDBException, BotoCoreError, ClientError)
 
-FILTER = ("step", "state", "since", "until", "error", "exactly", "newest")
+FILTER = ("step", "state", "since", "until", "error", "exactly", "newest", "waits")
 """The query of a task list, except its cursor."""
 
 _JSON = "application/json"
@@ -116,7 +116,13 @@ class Page:
             lstrip_blocks=True,
         )
         self._templates.filters |= words.FILTERS
-        self._templates.globals |= {"charts": charts, "Status": Status, "now": words.now, "NEVER": clock.NEVER}
+        self._templates.globals |= {
+            "charts": charts,
+            "Status": Status,
+            "now": words.now,
+            "NEVER": clock.NEVER,
+            "WAITS": WAITS,
+        }
 
     def show(
         self,
@@ -265,8 +271,10 @@ def filter_of(model: type[Task], query: Mapping[str, str]) -> Filter:
     since, until = time_of(query, "since"), time_of(query, "until")
     if since is not None and until is not None and since >= until:
         raise FieldError("until", "this must be after the other time")
+    state, waits = state_of(model, query), query.get("waits", "")
     error, exactly = query.get("error", "").strip(), bool(query.get("exactly"))
-    return Filter(state_of(model, query), since, until, error, exactly, bool(query.get("newest")))
+    waits = waits if state.status is Status.PENDING and waits in WAITS else ""
+    return Filter(state, since, until, error, exactly, waits, bool(query.get("newest")))
 
 
 def time_of(query: Mapping[str, str], name: str) -> datetime | None:

@@ -145,7 +145,7 @@ class Views:
             chosen |= {"step": steps_of(model)[0].name, "state": chosen["state"] or "failed"}
         state, answer = state_of(model, chosen), None
         try:
-            ask = partial(listing.find, filter_of(model, chosen), chosen["cursor"] or None, limit=listing.PAGE)
+            ask = partial(listing.find_page, filter_of(model, chosen), chosen["cursor"] or None)
             answer = page.kept(request, [model], "tasks", ask, *chosen.values())
         except FieldError as error:
             refused = {"problems": {error.field: str(error)}, "code": 400}

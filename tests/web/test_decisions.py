@@ -572,6 +572,32 @@ def test_all_tasks_that_match_are_cancelled_with_a_reason_and_their_children(
     assert denied.post("/Order/tasks", data=form).status_code == 403
 
 
+def test_pending_tasks_are_listed_by_what_they_wait_for(open_page: Open, shop: StoppedClock) -> None:
+    Order.create_many([{"task_id": f"turn-{number}", "group": "Ada & Co"} for number in range(3)])
+    Order.create("signal-1", wait_for=Order.approved)
+    Order.create("signal-2", wait_for=Order.approved, until=timedelta(hours=1))
+    Order.create("later-1", due_time=timedelta(hours=1))
+    Order.create("due-1")
+    client = open_page()
+    links = re.findall(r'href="([^"]*waits=[^"]*)">([^<]*)<', client.get("/Order/").text)
+    assert [(html.unescape(href).partition("waits=")[2], number) for href, number in sorted(links)] == [
+        ("later", "1"),
+        ("signal", "2"),
+        ("turn", "2"),
+    ]
+    for href, number in links:
+        page = client.get(html.unescape(href))
+        kind = href.partition("waits=")[2]
+        assert set(re.findall(r'data-row="[^"]*id=(\w+)-', page.text)) == {kind}
+        assert page.text.count("data-row") == int(number)
+        bulk = client.get(f"/Order/bulk?verb=cancel_task&step=confirm_payment&state=pending&waits={kind}")
+        assert f"{number} match" in text_of(bulk)
+        shop.advance(timedelta(seconds=1))
+        done = client.post("/Order/bulk", data={**fields_of(bulk, "/Order/bulk"), "reason": "flood"})
+        assert f"{number} cancelled" in text_of(done)
+    assert [task.task_id for task in Order.confirm_payment.pending.query()] == ["due-1", "turn-0"]
+
+
 def test_a_task_that_is_only_due_later_is_made_due_now(open_page: Open, shop: StoppedClock) -> None:
     Order.create("o-later", due_time=timedelta(hours=1))
     Order.create("o-waits", wait_for=Order.approved, until=timedelta(hours=1))

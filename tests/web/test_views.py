@@ -208,7 +208,7 @@ def test_what_waits_for_other_tasks_is_counted_and_said(open_page: Open) -> None
     Order.confirm_payment.run(Order.create("o-1").task_id, wait_for_a_refund)
     client = open_page()
     assert "reserve_stock 0 1 children 0 0 0" in text_of(client.get("/Order/"))
-    assert "after other tasks" in text_of(client.get("/Order/tasks?step=reserve_stock&state=pending"))
+    assert "after 1 task" in text_of(client.get("/Order/tasks?step=reserve_stock&state=pending"))
     assert "Waits for 1 task" in text_of(client.get("/Order/task?id=o-1"))
     child = client.get("/Refund/task?id=r-1")
     assert "Child of Order o-1" in text_of(child)
