@@ -135,7 +135,7 @@ def _build_app(page: Page) -> ASGIApp:
             Route("/table", views.table),
             Route("/workers", views.workers),
             Route("/{use_case}", views.without_slash),
-            Route("/{use_case}/", views.show_overview),
+            Route("/{use_case}/", views.show_now),
             Route("/{use_case}/tasks", views.list_tasks),
             Route("/{use_case}/errors", views.errors),
             Route("/{use_case}/schedules", views.schedules),

@@ -177,7 +177,7 @@ def schedules(*, as_json: opt.Json = False, name: opt.App, use_case_name: opt.Us
 
     It reads up to 200 schedules per use case.
 
-    Exits with 1 if a last round did not succeed or a repeating task is ignored.
+    Exits with 1 if a last round did not succeed, or a repeating task is overdue or ignored.
     """
     with command.use_cases(name, use_case_name) as models:
         looked_at = {model: find_schedules(model) for model in models}
@@ -191,7 +191,7 @@ def schedules(*, as_json: opt.Json = False, name: opt.App, use_case_name: opt.Us
         for model, schedules in looked_at.items():
             if not schedules.is_all:
                 terminal.warn(f"{model.__name__}: only {MOST_SCHEDULES} schedules are listed")
-    if any(each.needs_look for each in found):
+    if any(each.needs_look or each.overdue for each in found):
         raise typer.Exit(command.FOUND)
 
 
@@ -202,7 +202,7 @@ def _schedule_row(each: Schedule) -> list[terminal.Cell]:
         each.task.use_case_id,
         each.rule,
         styled(each.last or "none yet", "red" if is_bad else ""),
-        styled(each.next, "red" if each.task.state.status is Status.IGNORED else ""),
+        styled(each.next_in_words, "red" if each.overdue or each.task.state.status is Status.IGNORED else ""),
     ]
 
 

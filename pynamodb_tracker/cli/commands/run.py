@@ -22,15 +22,15 @@ from pynamodb_tracker.cli import command, terminal
 from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.interrupts import StoppedError, StopRequest, last_output, run_stoppable, safe_stderr
 from pynamodb_tracker.cli.terminal import say, warn
-from pynamodb_tracker.control.records import record
 from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_temporary
 from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.execution.call import call
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.model.failure import message_of
+from pynamodb_tracker.presentation.commands import note
 from pynamodb_tracker.presentation.errors import ErrorGroups, for_people, one_line
-from pynamodb_tracker.presentation.overview import find_pause
 from pynamodb_tracker.presentation.text import age, between, count, escaped
+from pynamodb_tracker.presentation.waiting import find_pause
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State
@@ -159,9 +159,8 @@ def _run(verb: str, batch: WatchedBatch, *, as_json: bool) -> None:
             ended = error
     with last_output():
         (batch.print_json if as_json else batch.print_report)(stopped=ended is not None)
-    if number := batch.number_reopened:
-        about = f"{selection.step.name}.{Status.IGNORED}"
-        record(selection.step.model, opt.person(), "reopened", about, tasks=number, reason="retry --reopen-ignored")
+    about, reason = f"{selection.step.name}.{Status.IGNORED}", "retry --reopen-ignored"
+    note(selection.step.model, opt.person(), "reopened", about, batch.number_reopened, reason=reason)
     if isinstance(ended, StoppedError):
         raise typer.Exit(ended.exit_code)
     if ended is not None:
