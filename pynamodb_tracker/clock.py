@@ -1,7 +1,5 @@
 """The library's only clock. Tests can stop it."""
 
-from __future__ import annotations
-
 import math
 import threading
 import time

@@ -1,7 +1,5 @@
 """Hooks: your own code, or a monitoring library's, that is called when tasks are created, run and refused."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Callable, Collection, Mapping

@@ -1,7 +1,5 @@
 """A task class's declaration: its table, its use case and its steps."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 import zlib
