@@ -267,7 +267,7 @@ class Command(Generic[T]):
 
     def _send(self) -> T:
         is_ignored = self.transition.code == self.statements.codes.ignored
-        # If the row is too full for the reason, there are no follow-ups.
+        # A row that is too full for the reason does not get follow-ups.
         when_ignored = self.statements.when_ignored if is_ignored and self.failures else None
         participants: Sequence[Participant] = ()
         if self.row.tracker.ends_at(self.transition.code or 0):

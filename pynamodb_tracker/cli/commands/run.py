@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Annotated, Any
 
 import typer
-from pynamodb.exceptions import PynamoDBConnectionError, PynamoDBException
+from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.cli import command, terminal
@@ -22,7 +22,6 @@ from pynamodb_tracker.cli.command import UseCases
 from pynamodb_tracker.cli.interrupts import StoppedError, StopRequest, last_output, run_stoppable, safe_stderr
 from pynamodb_tracker.cli.terminal import say, warn
 from pynamodb_tracker.control.records import record
-from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_temporary
 from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.execution.call import call
 from pynamodb_tracker.execution.context import ExecutionContext
@@ -35,7 +34,7 @@ from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.work.attempt import Attempt, was_taken
-from pynamodb_tracker.work.batch import add_to
+from pynamodb_tracker.work.batch import add_to, concerns_all
 from pynamodb_tracker.work.bulk import with_rows
 from pynamodb_tracker.work.candidates import Candidates
 from pynamodb_tracker.work.dispatcher import Dispatcher
@@ -71,7 +70,7 @@ def run(
     heartbeat: opt.Heartbeat = False,
     dry_run: DryRun = False,
     as_json: opt.Json = False,
-) -> None:
+) -> bool:
     """Run the tasks of a step that you name, or all due ones, which are pending, failed or abandoned.
 
     It calls the function bound to the step with @Order.ship.does, or the one that you name. If the first task id looks
@@ -95,7 +94,7 @@ def run(
             if pause := find_pause(of.model, of.name):
                 warn(f"{pause} ({_BY_ID})")
     batch = WatchedBatch(selection, function, StopRequest(), threads, rate, heartbeat)
-    _print_due(selection, as_json=as_json) if dry_run else _run("run", batch, as_json=as_json)
+    return _run("run", batch, dry_run=dry_run, as_json=as_json)
 
 
 @opt.for_use_cases
@@ -116,7 +115,7 @@ def retry(
     heartbeat: opt.Heartbeat = False,
     dry_run: DryRun = False,
     as_json: opt.Json = False,
-) -> None:
+) -> bool:
     """Run the failed tasks of a step that are due.
 
     With --reopen-ignored, ignored tasks of groups enter them again, in their order, and run here if they have their
@@ -129,7 +128,7 @@ def retry(
     of = among.step(step)
     selection = Selection(of, (of.failed,), since, until, limit, error_contains, reopen_ignored)
     batch = WatchedBatch(selection, command.function_for(of, function), StopRequest(), threads, rate, heartbeat)
-    _print_due(selection, as_json=as_json) if dry_run else _run("retry", batch, as_json=as_json)
+    return _run("retry", batch, dry_run=dry_run, as_json=as_json)
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,7 +320,7 @@ class WatchedBatch:
             add_to(self.report, attempt)
         self.taken += attempt.was_taken and not self.selection.is_named
         self.progress.show(self.done, self.numbers())
-        if isinstance(attempt.error, Exception) and attempt.outcome == "refused" and _concerns_all(attempt.error):
+        if attempt.error is not None and attempt.outcome == "refused" and concerns_all(attempt.error):
             raise attempt.error
 
     def _call(self, ctx: ExecutionContext[Any]) -> None:
@@ -415,12 +414,6 @@ class WatchedBatch:
             say(skipped)
 
 
-def _concerns_all(error: Exception) -> bool:
-    """Return whether this error will refuse all tasks, such as expired credentials."""
-    is_ours = isinstance(error, PynamoDBException) and not is_temporary(error)
-    return is_ours and not (isinstance(error, PynamoDBConnectionError) and is_invalid(error))
-
-
 def _print_due(selection: Selection, *, as_json: bool) -> None:
     due = selection.due()
     if as_json:
@@ -431,8 +424,12 @@ def _print_due(selection: Selection, *, as_json: bool) -> None:
     warn(f"dry run: {count(len(due))} would be run" if due else selection.why_empty())
 
 
-def _run(verb: str, batch: WatchedBatch, *, as_json: bool) -> None:
+def _run(verb: str, batch: WatchedBatch, *, dry_run: bool, as_json: bool) -> bool:
+    """Run the batch and print its report. Return whether any task did not succeed."""
     selection, ended = batch.selection, None
+    if dry_run:
+        _print_due(selection, as_json=as_json)
+        return False
     batch.expected = None if selection.error_contains else selection.count()
     with safe_stderr(batch.stop.set), terminal.progress(f"{verb} {selection.step.name}", batch.expected) as shown:
         batch.progress = shown
@@ -450,5 +447,4 @@ def _run(verb: str, batch: WatchedBatch, *, as_json: bool) -> None:
         raise typer.Exit(ended.exit_code)
     if ended is not None:
         raise ended
-    if batch.done > batch.number("succeeded") + batch.taken:
-        raise typer.Exit(command.FOUND)
+    return batch.done > batch.number("succeeded") + batch.taken

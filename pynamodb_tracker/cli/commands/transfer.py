@@ -19,7 +19,7 @@ from pynamodb_tracker.cli.command import CannotRunError, refusing
 from pynamodb_tracker.cli.interrupts import StoppedError, StopRequest, last_output, run_stoppable, safe_stderr
 from pynamodb_tracker.cli.task_files import File, Format, Line, LineReader, open_tasks, state_to_load
 from pynamodb_tracker.cli.tasks import Damaged
-from pynamodb_tracker.cli.terminal import Progress, progress, say, warn, write
+from pynamodb_tracker.cli.terminal import Progress, flush, progress, say, warn, write
 from pynamodb_tracker.exceptions import LockLostError, TaskAlreadyExistsError, TaskNotFoundError, TrackerError
 from pynamodb_tracker.model import hydration
 from pynamodb_tracker.model.row import damages_of, has_expired
@@ -210,6 +210,7 @@ def export(
     except KeyboardInterrupt:
         warn(f"stopped after {count(number)}")
         raise typer.Exit(command.INTERRUPTED) from None
+    flush()
     warn(f"{count(number)} of {model.__name__}")
     return damaged.is_any
 
