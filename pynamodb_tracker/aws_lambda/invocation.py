@@ -66,7 +66,7 @@ class TaskTimes:
 
 
 class RunningInvocation:
-    """An invocation, which has no time limit and no id without a context, or with a mock."""
+    """An invocation. Without a context, or with a mock, its time limit and id are unknown."""
 
     def __init__(self, context: LambdaContext | None, times: TaskTimes | None = None) -> None:
         self.context = context

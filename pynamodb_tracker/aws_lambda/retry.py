@@ -136,7 +136,7 @@ def retry_handler(
     for each in steps:
         prepare_in_lambda(each, queue)
 
-    def handler(event: Any, context: LambdaContext | None) -> dict[str, int]:  # noqa: ARG001 - a schedule's event has no content
+    def handler(event: Any, context: LambdaContext | None) -> dict[str, int]:  # noqa: ARG001 - a schedule's event is empty
         invocation = RunningInvocation(context, times)
         logs = {
             each: InvocationLog(each.model, each.name, invocation, "schedule", namespace, known=known[each])

@@ -6,8 +6,6 @@ A probe precedes the first batch: an update with a condition that never holds. I
 return the item, or a policy denies it, writes are sent one by one.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Iterable, Mapping, Sequence

@@ -222,7 +222,7 @@ class ExecutionContext(BlockContext[T_co]):
         if additions.get("group") is None:
             if self.task.group is None:
                 raise AttributeError(
-                    f"{type(self.task).__name__} {self.task.task_id!r} has no group: it was created without group=",
+                    f"{type(self.task).__name__} {self.task.task_id!r} lacks a group: it was created without group=",
                     name="group",
                     obj=self,
                 )

@@ -101,7 +101,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         self.journal: Journal[T] | None = None
         self.delay: timedelta | None = None  # after a failure, so that a retry does not call the user's function again
 
-    if not TYPE_CHECKING:  # type checkers know that there are no other attributes
+    if not TYPE_CHECKING:  # type checkers know all attributes
 
         def __getattr__(self, name: str) -> NoReturn:
             if name.startswith("_") or not hasattr(ExecutionContext, name):
@@ -163,7 +163,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         slot, self.slot = self.slot, None
         if slot is not None:
             slot.end_use()
-            slot.leave()  # if it was given back, this has no effect
+            slot.leave()  # if it was given back, this does nothing
         self.own_slot = None
 
     def claim(self) -> ExecutionContext[T]:

@@ -1,7 +1,5 @@
 """The user's dictionary: JSON text in the row or in chunks, read and parsed on first access."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

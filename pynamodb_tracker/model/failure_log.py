@@ -9,8 +9,6 @@ Most attempts fail in the same way. A failure with the same frames as an earlier
 The log item is written after the status change. A crash in between only loses a traceback.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import re

@@ -1,7 +1,5 @@
 """Converts tasks to JSON values, for the responses of web services and Lambda functions."""
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """References to tasks, and traces, which show where a task comes from."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Mapping
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Repeating tasks: the rule, its occurrences, and how the last run ended."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress

@@ -3,8 +3,6 @@
 Each step has its own attributes for both, such as `payload#200` and `result#200`, which only it writes.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping

@@ -226,9 +226,9 @@ class Task(GuardedRow, metaclass=TaskMeta):
             if "data" in attributes:
                 raise TypeError("data cannot be merged: leave it out, or keep the request in other attributes")
         if "state" in attributes:
-            raise TypeError("create_or_merge takes no state: a new task is pending at its first step")
+            raise TypeError("create_or_merge does not take a state: a new task is pending at its first step")
         if "group" in attributes:
-            raise TypeError("create_or_merge takes no group: create a task of the group for each request")
+            raise TypeError("create_or_merge does not take a group: create a task of the group for each request")
         cls.tracker.use_case  # noqa: B018 - raises a TypeError for the table's class
         if repeat is not None:
             _list_schedule(cls, task_id)

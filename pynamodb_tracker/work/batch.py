@@ -23,6 +23,14 @@ def add_to(report: Report, attempt: Attempt) -> None:
         report.refused[attempt.task_id] = attempt.error
 
 
+def concerns_all(error: BaseException | None) -> bool:
+    """Return whether this error will refuse all tasks, such as expired credentials.
+
+    Neither a retry helps, nor another row: an invalid request is due to its task's row.
+    """
+    return isinstance(error, PynamoDBException) and not (is_temporary(error) or is_invalid(error))
+
+
 class Batch:
     """One function on the due tasks, and its report. It ends early if claims keep failing permanently."""
 
@@ -46,10 +54,7 @@ class Batch:
         if (error := attempt.unexpected_error) is not None:
             raise error
         add_to(self.report, attempt)
-        failed = None if attempt.was_claimed else attempt.error
-        # Neither a retry helps, nor another row: an invalid request is due to this task's row.
-        is_permanent = isinstance(failed, PynamoDBException) and not (is_temporary(failed) or is_invalid(failed))
-        self._failures = self._failures + 1 if is_permanent else 0
+        self._failures = self._failures + 1 if not attempt.was_claimed and concerns_all(attempt.error) else 0
         if self._failures == FAILURES_IN_A_ROW:
             self._has_ended = True
             self.dispatcher.close()

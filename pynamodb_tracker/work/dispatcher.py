@@ -4,7 +4,7 @@ Steps take turns, and one that has to wait is skipped. A look for a task has thr
 `StepSource.next` asks it, and `_return_source` returns it. The first and the last are atomic. tests/work/search.py goes
 through all orders of these moves.
 
-An abandoned task may have killed its worker. So that it takes no others with it:
+An abandoned task may have killed its worker. So that it does not take others with it:
 
 - A dead worker's tasks run one at a time. After every eight that have ended, one more runs at the same time.
 - A task on its last attempt runs alone: it waits until all others have ended, and none starts beside it.
