@@ -8,7 +8,7 @@ from typing import Any
 from pynamodb_tracker.model.hydration import rows_to_show
 from pynamodb_tracker.presentation.errors import error_pattern
 from pynamodb_tracker.status import Status
-from pynamodb_tracker.step.index_page import IndexEntry
+from pynamodb_tracker.step.pages import IndexEntry
 from pynamodb_tracker.step.state import State
 
 NO_ERROR = "no error is recorded"

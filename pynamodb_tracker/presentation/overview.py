@@ -20,7 +20,7 @@ from pynamodb_tracker.presentation.text import span
 from pynamodb_tracker.presentation.why_failed import Errors
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
-from pynamodb_tracker.step.index_page import IndexEntry
+from pynamodb_tracker.step.pages import IndexEntry
 from pynamodb_tracker.step.signal import signals_in
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
