@@ -113,11 +113,15 @@ class Dispatcher:
     def _wait(self, woken: threading.Event, seconds: float) -> None:
         if may_be_stopped() or self._goes_on is not None:
             seconds = min(seconds, _GLANCE)
-        clock.wait(woken, seconds)
+        waits_for_slot = any(source.waits_for_slot for source in self.sources)
+        if self._until_idle and not (self._running or self._looking or waits_for_slot):
+            clock.sleep_unless(woken, seconds)  # only time helps, such as in an outage, so a stopped clock has to move
+        else:
+            clock.wait(woken, seconds)
         with self._guard:
             if woken in self._waiting:
                 self._waiting.remove(woken)
-        if not woken.is_set() and any(source.waits_for_slot for source in self.sources) and not self.goes_on():
+        if not woken.is_set() and waits_for_slot and not self.goes_on():
             self.close()  # no time is left
 
     def _choose(self, woken: threading.Event) -> tuple[StepSource | None, float | None]:

@@ -6,7 +6,7 @@ slot. The dispatcher waits, and lets one thread at a time ask a source.
 
 import logging
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -75,7 +75,7 @@ class StepSource:
         self.work = work
         self.candidates = candidates
         self.window = candidates.window
-        self.tally = Tally()
+        self._counts = Counter[str]()
         self.pause: Pause | None = None  # at the last look
         self.is_taken = False  # by a thread
         self.look_at = EARLIEST  # when to look again if nothing happens before
@@ -86,6 +86,10 @@ class StepSource:
         self.dead: Collection[str] = ()  # workers with abandoned tasks that may not start now
         self._is_warned = self._has_waited = False
         self._guard = threading.Lock()
+
+    @property
+    def tally(self) -> Tally:
+        return Tally(**self._counts, paused=self.pause is not None)  # type: ignore[arg-type]  # `paused` is no count
 
     @property
     def is_idle(self) -> bool:
@@ -200,9 +204,9 @@ class StepSource:
         clock.sleep_unless(stopped, _GLANCE)
 
     def note_ended(self, attempt: Any) -> None:
-        numbers: dict[str, int] = {attempt.outcome: 1, "postponed": int(attempt.details.postponed)}
         with self._guard:
-            self.tally += Tally(**numbers)  # type: ignore[arg-type]  # `paused` is none of them
+            self._counts[attempt.outcome] += 1
+            self._counts["postponed"] += attempt.details.postponed
 
 
 class OnceThrough(StepSource):
