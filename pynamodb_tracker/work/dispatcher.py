@@ -197,7 +197,9 @@ class Dispatcher:
                     self._count_start(source, given)
                     self._wake_one()
                     return given
-                source.take_back(given, until_others_end=given.left is not None and given.left.worker in self._dead)
+                source.keep_for_later(
+                    given, until_others_end=given.left is not None and given.left.worker in self._dead
+                )
                 waits_alone = source.waits_alone and self._next_alone is None
             if waits_alone or source is self._next_alone:
                 self._next_alone = source if source.waits_alone else None
@@ -239,10 +241,12 @@ class Dispatcher:
                 self._alone = given
             return self._alone is given
 
-    def note_answer(self, given: Given, *, was_taken: bool) -> None:
+    def note_answer(self, given: Given, *, lost_to_other: bool) -> None:
         """Note the response to a claim, or that it will not be sent."""
         with self._guard:
-            given.source.window.note_answer(was_taken=None if given.is_follow_up and was_taken else was_taken)
+            given.source.window.note_answer(
+                lost_to_other=None if given.is_follow_up and lost_to_other else lost_to_other
+            )
             self._wake_one()
 
     def note_end(

@@ -99,7 +99,7 @@ class StepSource:
     def waits_alone(self) -> bool:
         return self._ahead is not None and isinstance(self._ahead[0], LeftBehind) and self._ahead[0].is_last
 
-    def take_back(self, given: Given, *, until_others_end: bool) -> None:
+    def keep_for_later(self, given: Given, *, until_others_end: bool) -> None:
         if until_others_end and given.left is not None:
             self.held[given.left] = None
         else:

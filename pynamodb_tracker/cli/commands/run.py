@@ -33,7 +33,7 @@ from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
-from pynamodb_tracker.work.attempt import Attempt, was_taken
+from pynamodb_tracker.work.attempt import Attempt, lost_to_other
 from pynamodb_tracker.work.batch import add_to, concerns_all
 from pynamodb_tracker.work.bulk import with_rows
 from pynamodb_tracker.work.candidates import Candidates
@@ -318,7 +318,7 @@ class WatchedBatch:
             self.report.refused[attempt.task_id] = attempt.error
         else:
             add_to(self.report, attempt)
-        self.taken += attempt.was_taken and not self.selection.is_named
+        self.taken += attempt.lost_to_other and not self.selection.is_named
         self.progress.show(self.done, self.numbers())
         if attempt.error is not None and attempt.outcome == "refused" and concerns_all(attempt.error):
             raise attempt.error
@@ -347,7 +347,7 @@ class WatchedBatch:
     def refused(self) -> dict[str, Exception]:
         """Why tasks were not run or not recorded, without tasks that others claimed first."""
         known = self.report.refused.items()
-        return {task_id: error for task_id, error in known if self.selection.is_named or not was_taken(error)}
+        return {task_id: error for task_id, error in known if self.selection.is_named or not lost_to_other(error)}
 
     @property
     def done(self) -> int:
