@@ -97,7 +97,6 @@ def parked(begun: tuple[int, ...]) -> Condition:
 
 @guard
 def not_parked(begun: tuple[int, ...]) -> Condition:
-    """Require a task that has started, failed or become ignored."""
     return ~_parked(begun)
 
 

@@ -291,7 +291,6 @@ def first_turn(repeat: Repeat, at: datetime) -> tuple[datetime, Item] | None:
 
 
 def creation_participants(row: TaskRow, item: Item) -> Sequence[Participant]:
-    """Return the participants in creating a task."""
     return [] if _NAMES.isdisjoint(item) else _without_none(each.for_creation(row, item) for each in _features(item))
 
 
@@ -313,12 +312,10 @@ def success_participants(journal: Any, row: TaskRow) -> Sequence[Participant]:
 
 
 def ignoring_participants(row: TaskRow) -> Sequence[Participant]:
-    """Return the participants in ignoring or cancelling a task."""
     return _without_none(each.for_ignoring(row) for each in _features(row._row_state.stored))
 
 
 def deletion_participants(row: TaskRow) -> Sequence[Participant]:
-    """Return the participants in deleting a task."""
     return _without_none(each.for_deletion(row) for each in _features(row._row_state.stored))
 
 

@@ -39,7 +39,6 @@ class Children(NamedTuple):
 
 
 def list_key(row: RowKey) -> Item:
-    """Return the stored key of a task's list."""
     return key_beside(row, "children")
 
 
@@ -116,7 +115,6 @@ class ChildList(Participant):
         return child_list
 
     def add(self, child: TaskRow) -> None:
-        """Add a child of this run."""
         self._children.append((child.task_id, child.use_case_id))
 
     def actions(self) -> Sequence[Action]:

@@ -36,7 +36,6 @@ def waits_for_more() -> Condition:
 
 @guard
 def waits_for_one() -> Condition:
-    """Require a task that waits for one task."""
     return TaskRow.blockers <= 1
 
 
@@ -48,12 +47,10 @@ def same_join() -> Condition:
 
 @guard
 def status_seen() -> Condition:
-    """Require the status that was read."""
     return TaskRow.status == parameter(TaskRow.status, "seen_status")
 
 
 def build_adoption(table: TableConnection) -> PreparedWrite:
-    """Let a child count for its parent's present wait."""
     condition = when.all_of([when.parent_seen(), when.known_format()])
     return PreparedWrite(table, condition=condition, actions=[fill(TaskRow.parent, "parent")])
 
@@ -97,7 +94,6 @@ class ChildCount(Participant):
 
     @classmethod
     def for_deletion(cls, row: TaskRow) -> ChildCount | None:
-        """Count a child's deletion."""
         return cls(row)
 
     def change(self, success: Transition) -> None:
