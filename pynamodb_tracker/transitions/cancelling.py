@@ -20,7 +20,7 @@ from pynamodb_tracker.exceptions import (
     TaskNotStartableError,
     TrackerError,
 )
-from pynamodb_tracker.features.children.child_list import awaited_tasks, read_children
+from pynamodb_tracker.features.children.joins import awaited_tasks, read_children
 from pynamodb_tracker.features.groups.queue import Entrant, Groups
 from pynamodb_tracker.model.cancelled import CancelRecord
 from pynamodb_tracker.model.failure import Failure, add_note

@@ -275,8 +275,8 @@ FEATURES = (
     (frozenset({"repeat", "queued"}), "repeats", "NextRound"),
     (frozenset({"group"}), "groups.queue", "Groups"),
     (frozenset({"follow_ups"}), "children.follow_ups", "FollowUps"),
-    (frozenset({"follow_ups"}), "children.child_list", "ChildList"),
-    (frozenset({"waits", "follow_ups", "blockers", "awaited_signals", "wait_until"}), "waits", "Waits"),
+    (frozenset({"follow_ups"}), "children.joins", "ChildList"),
+    (frozenset({"waits", "follow_ups", "blockers", "awaited_signals", "wait_until"}), "signals", "Waits"),
     (frozenset({"parent"}), "children.joins", "ChildCount"),
     (frozenset({"checkpoints"}), "checkpoints", "Parts"),  # last, because another round begins without parts
 )
@@ -333,7 +333,7 @@ def giving_up_guards(journal: Any) -> Sequence[Guard]:
 
 def check_decision(journal: Any, row: TaskRow) -> None:
     """Raise a TaskNotReadyError if the run has decided without a signal that has come since."""
-    _import("waits", "Waits").for_success(journal, row)
+    _import("signals", "Waits").for_success(journal, row)
 
 
 def after_last_failure(row: TaskRow, now: datetime, claim: Any = None) -> Transition | None:

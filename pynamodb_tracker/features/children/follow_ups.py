@@ -17,8 +17,7 @@ from pynamodb_tracker.arguments import check_new_task, shown
 from pynamodb_tracker.dynamodb.limits import item_size
 from pynamodb_tracker.dynamodb.transact_write import REFUSED
 from pynamodb_tracker.exceptions import TaskAlreadyExistsError, ValueNotStorableError
-from pynamodb_tracker.features.children.child_list import ChildList
-from pynamodb_tracker.features.children.joins import build_adoption
+from pynamodb_tracker.features.children.joins import ChildList, build_adoption
 from pynamodb_tracker.features.groups.queue import Entry, NewMember
 from pynamodb_tracker.features.signals import attributes_awaiting
 from pynamodb_tracker.instrumentation import log_fields
