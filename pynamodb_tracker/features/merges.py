@@ -88,25 +88,21 @@ def has_no_parts() -> Condition:
 
 @guard
 def has_parts() -> Condition:
-    """Require a stored part, and no pending request."""
     return TaskRow.checkpoints.exists() & when.not_ended().condition & when.no_request_pending().condition
 
 
 @guard
 def keeps_request() -> Condition:
-    """Require a pending request."""
     return TaskRow.queued.exists() & when.not_ended().condition
 
 
 @guard
 def due_as_seen() -> Condition:
-    """Require the due time that was read."""
     return TaskRow.due_time == parameter(TaskRow.due_time, "seen_due")
 
 
 @guard
 def value_seen(name: str, stored_name: str, kind: str | None) -> Condition:
-    """Require the value that was read."""
     attribute = UnicodeAttribute(attr_name=stored_name)  # a stand-in, because the class may not declare it
     path = Path(attribute)
     return path.does_not_exist() if kind is None else path == parameter(attribute, f"seen {name}", kind)
@@ -131,8 +127,6 @@ class Merged(Generic[T_co]):
 
 
 class Merge(Generic[T]):
-    """One call of `create_or_merge`."""
-
     def __init__(
         self,
         statements: StepStatements[T],

@@ -66,7 +66,7 @@ def put_next_version(journal: Journal[T], changes: Changes) -> Changes:
     if value is None:
         return changes
     version = overflow.version_of(claim.create_time, claim.fence, journal.saves)
-    pointer, chunks = overflow.split(value[STRING], journal.free_slot, version)
+    pointer, chunks = overflow.split(value[STRING], overflow.free_slot(journal.stored_data), version)
     for item in overflow.chunk_items(_key(claim.task), claim.token, pointer, chunks):
         _put_chunk(claim, item, version)
     return {**changes, "data": (attribute, pointer.stored())}
@@ -222,7 +222,6 @@ def _set_expire_time(model: type[TaskRow], task_id: str, token: str, expire_time
 
 
 def _off_row_keys(model: type[TaskRow], task_id: str) -> Iterator[Item]:
-    """Yield the keys of a task's chunks and failure log."""
     table = model.tracker.connection()
     found = pages(
         table,

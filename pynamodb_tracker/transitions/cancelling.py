@@ -20,8 +20,8 @@ from pynamodb_tracker.exceptions import (
     TaskNotStartableError,
     TrackerError,
 )
-from pynamodb_tracker.features.children.child_list import awaited_tasks, read_children
-from pynamodb_tracker.features.groups.queue import Groups
+from pynamodb_tracker.features.children.joins import awaited_tasks, read_children
+from pynamodb_tracker.features.groups.queue import Entrant, Groups
 from pynamodb_tracker.model.cancelled import CancelRecord
 from pynamodb_tracker.model.failure import Failure, add_note
 from pynamodb_tracker.model.references import parse
@@ -29,7 +29,6 @@ from pynamodb_tracker.model.row import Membership, TaskRow, membership_of
 from pynamodb_tracker.model.worker_name import this_worker
 from pynamodb_tracker.status import CANCELLED, Codes, end_of
 from pynamodb_tracker.transitions.commands import Command, build_entry, check_found, has_entry
-from pynamodb_tracker.transitions.reopening import ReopenedMember
 from pynamodb_tracker.writes import conditions as when
 from pynamodb_tracker.writes.conditions import seen_values
 from pynamodb_tracker.writes.participants import Action, Participant, Reason, send_though_busy
@@ -46,8 +45,6 @@ _TRIES = 8
 
 
 class Cancel(NamedTuple):
-    """The arguments of `cancel`."""
-
     reason: str
     by: str | None
     children: bool
@@ -83,10 +80,10 @@ class _Plan:
         if self.running and not asked.even_running:
             raise _running_error(row)
         self.membership = membership_of(row)
-        self.member: ReopenedMember | None = None
+        self.member: Entrant | None = None
         """Set if the task enters its group again for the branch step."""
         if self.to is not None and self.membership is Membership.ENDED:
-            self.member = ReopenedMember(row, self.to.pending, now)
+            self.member = Entrant(row.task_id, self.to.pending, row.creation, now)
         self.entry = build_entry("cancelled", row, codes.step, now, reason=asked.reason, by=asked.by)
         join = row.join_token if awaited_tasks(row) else None
         record = CancelRecord(codes.pending, now, self.entry.worker, self.entry.message, join)
@@ -106,12 +103,8 @@ class _Plan:
         return 4 if self.leaves or self.member else 1
 
     def action(self) -> Action:
-        """Return the write as an action."""
         if (member := self.member) is not None:
-            due, turn, waits = member.turn_due_time, None, None
-            if not member.has_turn:
-                due, turn, waits = clock.NEVER, due, 1
-            self.command.transition.add(group_number=member.number, due_time=due, turn_due_time=turn, blockers=waits)
+            self.command.transition.add(**member.values)
         return self.command.action()
 
 

@@ -183,11 +183,8 @@ class _Call(Generic[T]):
         return Claim(statements, load(statements.model, claim.stored_after(before)), token, before)
 
     def _unexplained_refusal(self) -> TaskNotStartableError:
-        name, advice = (
-            f"{self.statements.model.__name__} {self.task_id!r}",
-            "Start it with detailed_error=True to see why",
-        )
-        return TaskNotStartableError(f"cannot {self.operation} {name}: refused. {advice}", task_id=self.task_id)
+        why = f"cannot {self.operation} {self.statements.model.__name__} {self.task_id!r}: refused"
+        return TaskNotStartableError(f"{why}. Start it with detailed_error=True to see why", task_id=self.task_id)
 
     def _find_row(self, item: Item | None, *, is_shown: bool) -> T:
         """Return the row that refused a claim, unless the refusal shows that there is none."""

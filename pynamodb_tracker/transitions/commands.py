@@ -193,7 +193,6 @@ def spend(statements: StepStatements[T], row: T, now: datetime) -> T | None:
 
 
 def build_spend(statements: StepStatements[T], row: T, *, abandoned: bool) -> Transition:
-    """Ignore a task without attempts left."""
     spend = Transition("spend abandoned" if abandoned else "spend", statements.codes.ignored, when.as_read())
     spend.add(*([when.lock_expired()] if abandoned else []), seen=seen_values(row))
     return spend
@@ -210,7 +209,6 @@ def build_skip(row: TaskRow, following: Transition, *, abandoned: bool) -> Trans
 
 
 def build_entry(kind: str, row: T, step: str, now: datetime, *, reason: str, by: str | None = None) -> Failure:
-    """Return the entry of `errors` for a command."""
     return Failure(step, row.attempt, now, by or this_worker(), kind, redact_text(reason, row.redact))
 
 
@@ -263,7 +261,6 @@ class Command(Generic[T]):
         self.transition.values.pop("last_run", None)
 
     def action(self) -> Action:
-        """Return the write as a transaction's action."""
         return self.statements.as_action(self.transition, self.row.task_id)
 
     def load_after(self) -> T:

@@ -12,7 +12,7 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Refused, shares_requests
 from pynamodb_tracker.dynamodb.error_codes import is_invalid
 from pynamodb_tracker.exceptions import TaskNotStartableError
-from pynamodb_tracker.features.groups.queue import Groups
+from pynamodb_tracker.features.groups.queue import Entrant, Groups
 from pynamodb_tracker.features.overflow import expire_again, remove_chunk_expiry
 from pynamodb_tracker.features.repeats import next_round_when_reopened
 from pynamodb_tracker.model.failure import Failure
@@ -104,8 +104,6 @@ def reopen(
 
 
 class _Reopening(NamedTuple, Generic[T]):
-    """One call of `reopen`."""
-
     statements: StepStatements[T]
     task_id: str
     by: str | None
@@ -154,7 +152,7 @@ class _Reopening(NamedTuple, Generic[T]):
 
     def _enter_group(self, token: str, row: T, now: datetime, entry: Entry | None, *, kept: bool) -> None:
         statements = self.statements
-        member = ReopenedMember(row, statements.codes.pending, max(now, self.due or now))
+        member = Entrant(row.task_id, statements.codes.pending, row.creation, max(now, self.due or now))
 
         def build_own() -> Action:
             enter = build_reentry(statements, token, row, kept=kept, entry=entry)
@@ -172,20 +170,6 @@ class _Reopening(NamedTuple, Generic[T]):
         unconfirmed = send_though_busy(statements.table, build_own, [groups])
         if unconfirmed is not None:
             raise Refused(repeated=unconfirmed.unheard) if unconfirmed.refused else unconfirmed.error
-
-
-class ReopenedMember:
-    """A task that enters its group again."""
-
-    def __init__(self, row: TaskRow, status: int, starts: datetime) -> None:
-        self.task_id: str = row.task_id
-        self.creation: str = row.creation
-        self.turn_due_time, self.status = starts, status
-        self.number, self.has_turn = 0, False
-
-    def place(self, number: int, *, has_turn: bool) -> None:
-        """Take this number, with or without the turn."""
-        self.number, self.has_turn = number, has_turn
 
 
 def build_reopen(
@@ -259,7 +243,6 @@ def _waiting_guards(row: TaskRow | None) -> Sequence[Guard]:
 
 
 def build_hurry(statements: StepStatements[T], token: str, row: T) -> Transition:
-    """Make a pending task urgent."""
     code = statements.codes.pending
     hurry = Transition("hurry", None, when.has_status(code), when.same_life(), when.later_token(), when.known_format())
     key = statements.model.tracker.status_key(code, row.task_id, is_urgent=True)

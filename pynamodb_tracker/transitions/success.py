@@ -43,8 +43,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound=TaskRow)
 
-_UNKNOWN = "an earlier try got no response. It may have been applied before, which cannot be found out"
-
 
 def extend(claim: Claim[T], lock_for: timedelta) -> None:
     """Extend the lock to `lock_for` from now, unless it already expires later. Raises LockLostError."""
@@ -107,7 +105,8 @@ def commit(journal: Journal[T], actions: Sequence[Action], *, theirs: Sequence[A
             return
     except LockLostError as error:
         if unconfirmed.unheard:
-            error.add_note(f"pynamodb_tracker: {_UNKNOWN}")
+            doubt = "It may have been applied before, which cannot be found out"
+            error.add_note(f"pynamodb_tracker: an earlier try got no response. {doubt}")
         raise error from unconfirmed.error
     except PynamoDBConnectionError as unknown:
         raise unknown_outcome(unconfirmed, unknown) from unknown
@@ -256,7 +255,6 @@ def _participants(journal: Journal[T], row: T) -> Sequence[Participant]:
 
 
 def build_success(journal: Journal[T], sent: Changes, participants: Sequence[Participant]) -> Transition:
-    """Build the success with the block's changes."""
     claim, now = journal.claim, clock.now()
     success = build_end(claim, "succeed", journal.next_code, now, attempt=0)
     success.add(last_error=None, release_count=None)

@@ -1,6 +1,7 @@
 """The lock protocol's guards, as named parts of conditions, and writes that are rendered once.
 
-A write has named parameters, which each request fills. docs/explanation/lock.md explains the guards.
+A write has named parameters, which each request fills. Guards named `…_seen` require the value that was read.
+docs/explanation/lock.md explains the guards.
 """
 
 from __future__ import annotations
@@ -122,7 +123,6 @@ def guard(part: Callable[P, Condition]) -> Callable[P, Guard]:
 
 
 def all_of(guards: Iterable[Guard]) -> Condition:
-    """Join guards with AND."""
     return reduce(and_, (guard.condition for guard in guards))
 
 
@@ -136,7 +136,6 @@ def _equals(attribute: Attribute[Any], name: str, *, is_there: bool = True) -> C
 
 @guard
 def has_status(*codes: int) -> Condition:
-    """Require one of these statuses."""
     return TaskRow.status == codes[0] if len(codes) == 1 else TaskRow.status.is_in(*codes)
 
 
@@ -154,7 +153,6 @@ def lock_expired() -> Condition:
 
 @guard
 def known_format() -> Condition:
-    """Require a known row format."""
     return TaskRow.format_version <= LATEST_FORMAT
 
 
@@ -166,13 +164,11 @@ def runnable(codes: Codes) -> Condition:
 
 @guard
 def abandoned(codes: Codes) -> Condition:
-    """Require a task in progress with an expired lock."""
     return has_status(codes.in_progress).condition & lock_expired().condition
 
 
 @guard
 def startable(codes: Codes) -> Condition:
-    """Require a runnable or abandoned task."""
     return runnable(codes).condition | abandoned(codes).condition
 
 
@@ -201,13 +197,11 @@ def holds(codes: Codes, token: object) -> Condition:
 
 @guard
 def held_by_run(codes: Codes) -> Condition:
-    """Require that this run still holds the task."""
     return holds(codes, parameter(TaskRow.lock, "lock"))
 
 
 @guard
 def held_as_seen(codes: Codes) -> Condition:
-    """Require that the claim that was read still holds the task."""
     return holds(codes, parameter(TaskRow.lock, "seen_lock"))
 
 
@@ -220,19 +214,16 @@ def same_payload(name: str) -> Condition:
 
 @guard
 def not_cancelled() -> Condition:
-    """Require a task that nobody has cancelled."""
     return TaskRow.cancelled.does_not_exist()
 
 
 @guard
 def not_ended() -> Condition:
-    """Require a task that has neither succeeded nor been cancelled."""
     return TaskRow.status < END
 
 
 @guard
 def no_request_pending() -> Condition:
-    """Require that nobody has requested another run."""
     return TaskRow.queued.does_not_exist()
 
 
@@ -256,13 +247,11 @@ def later_save() -> Condition:
 
 @guard
 def saves_seen() -> Condition:
-    """Require the number of saves that was read."""
     return _equals(TaskRow.saves, "seen_saves")
 
 
 @guard
 def has_errors() -> Condition:
-    """Require an `errors` list to append to."""
     return TaskRow.errors.exists()
 
 
@@ -274,19 +263,16 @@ def has_no_time_to_live() -> Condition:
 
 @guard
 def waits_for_none() -> Condition:
-    """Require a task that waits for no other task."""
     return TaskRow.blockers.does_not_exist()
 
 
 @guard
 def waits_for_signals() -> Condition:
-    """Require a task that awaits signals."""
     return TaskRow.awaited_signals.exists()
 
 
 @guard
 def waits_for_others() -> Condition:
-    """Require a task that waits for other tasks."""
     return TaskRow.blockers.exists()
 
 
@@ -316,19 +302,16 @@ def membership_seen(membership: Membership) -> Condition:
 
 @guard
 def waits_seen(*, is_there: bool) -> Condition:
-    """Require the number of blockers that was read."""
     return _equals(TaskRow.blockers, "seen_waits", is_there=is_there)
 
 
 @guard
 def parent_seen() -> Condition:
-    """Require the parent that was read."""
     return _equals(TaskRow.parent, "seen_parent")
 
 
 @guard
 def awaits_seen(*, is_there: bool) -> Condition:
-    """Require the awaited signals that were read."""
     return _equals(TaskRow.awaited_signals, "seen_awaits", is_there=is_there)
 
 
@@ -340,7 +323,6 @@ def urgent_seen(*, is_there: bool) -> Condition:
 
 @guard
 def state_seen() -> Condition:
-    """Require the status, fence and attempt that were read."""
     return (
         _equals(TaskRow.status, "seen_status")
         & _equals(TaskRow.fence, "seen_fence")
@@ -350,7 +332,6 @@ def state_seen() -> Condition:
 
 @guard
 def lock_seen(*, is_there: bool) -> Condition:
-    """Require the lock that was read."""
     return _equals(TaskRow.lock, "seen_lock", is_there=is_there)
 
 

@@ -110,7 +110,6 @@ def can_put_again(task: NewTask[Any], found: TaskRow | None) -> bool:
 
 
 def _if_still_expired(row: TaskRow) -> dict[str, Any]:
-    """Return the condition that an expired row is unchanged."""
     stored = row._row_state.stored
     seen = {name: stored[name] for name in ("expire_time", "status", "fence", "creation", "lock") if name in stored}
     return {

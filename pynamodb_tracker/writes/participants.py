@@ -275,8 +275,8 @@ FEATURES = (
     (frozenset({"repeat", "queued"}), "repeats", "NextRound"),
     (frozenset({"group"}), "groups.queue", "Groups"),
     (frozenset({"follow_ups"}), "children.follow_ups", "FollowUps"),
-    (frozenset({"follow_ups"}), "children.child_list", "ChildList"),
-    (frozenset({"waits", "follow_ups", "blockers", "awaited_signals", "wait_until"}), "waits", "Waits"),
+    (frozenset({"follow_ups"}), "children.joins", "ChildList"),
+    (frozenset({"waits", "follow_ups", "blockers", "awaited_signals", "wait_until"}), "signals", "Waits"),
     (frozenset({"parent"}), "children.joins", "ChildCount"),
     (frozenset({"checkpoints"}), "checkpoints", "Parts"),  # last, because another round begins without parts
 )
@@ -291,7 +291,6 @@ def first_turn(repeat: Repeat, at: datetime) -> tuple[datetime, Item] | None:
 
 
 def creation_participants(row: TaskRow, item: Item) -> Sequence[Participant]:
-    """Return the participants in creating a task."""
     return [] if _NAMES.isdisjoint(item) else _without_none(each.for_creation(row, item) for each in _features(item))
 
 
@@ -313,12 +312,10 @@ def success_participants(journal: Any, row: TaskRow) -> Sequence[Participant]:
 
 
 def ignoring_participants(row: TaskRow) -> Sequence[Participant]:
-    """Return the participants in ignoring or cancelling a task."""
     return _without_none(each.for_ignoring(row) for each in _features(row._row_state.stored))
 
 
 def deletion_participants(row: TaskRow) -> Sequence[Participant]:
-    """Return the participants in deleting a task."""
     return _without_none(each.for_deletion(row) for each in _features(row._row_state.stored))
 
 
@@ -336,7 +333,7 @@ def giving_up_guards(journal: Any) -> Sequence[Guard]:
 
 def check_decision(journal: Any, row: TaskRow) -> None:
     """Raise a TaskNotReadyError if the run has decided without a signal that has come since."""
-    _import("waits", "Waits").for_success(journal, row)
+    _import("signals", "Waits").for_success(journal, row)
 
 
 def after_last_failure(row: TaskRow, now: datetime, claim: Any = None) -> Transition | None:

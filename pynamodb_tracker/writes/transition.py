@@ -27,7 +27,7 @@ from pynamodb_tracker.model.changes import Changes
 from pynamodb_tracker.model.results import payload_attribute, result_attribute
 from pynamodb_tracker.model.row import OF_ROUND, TaskRow, check_tracker_attributes, load
 from pynamodb_tracker.model.serialization import TimeAttribute
-from pynamodb_tracker.status import END, Codes, end_of
+from pynamodb_tracker.status import Codes, end_of
 from pynamodb_tracker.writes import conditions as when
 from pynamodb_tracker.writes.conditions import Guard, PreparedWrite, all_of, fill, parameter
 
@@ -86,8 +86,6 @@ class Appended(NamedTuple):
 
 
 class Transition:
-    """One write of a task's row."""
-
     # Building a dataclass would slow every cold start.
     __slots__ = (
         *("name", "code", "time", "due", "expires", "guards", "seen", "values", "assigned", "changes"),
@@ -128,7 +126,6 @@ class Transition:
         self.values.update(values)
 
     def replace_guard(self, old: Guard, new: Guard) -> None:
-        """Replace one guard by another."""
         self.guards = tuple(new if each == old else each for each in self.guards)
 
     def follow(self, other: Transition) -> None:
@@ -137,17 +134,14 @@ class Transition:
         self.values, self.changes = {**self.values, **other.values}, {**self.changes, **other.changes}
 
     def requires_same(self, other: Transition) -> bool:
-        """Return whether both have the same guards and parameters."""
         return (self.guards, self.seen) == (other.guards, other.seen)
 
     def render(self, table: TableConnection) -> PreparedWrite:
-        """Render the write, with parameters for its values."""
         returned = ALL_OLD if self.returns_row_before else ALL_NEW if self.returns_row else None
         return PreparedWrite(table, condition=self.condition, actions=self.actions, return_values=returned)
 
     @property
     def actions(self) -> list[Action]:
-        """The update's actions, with parameters for the values."""
         actions: list[Action] = [] if self.code is None else [TaskRow.status.set(self.code)]
         actions += [_action(name, getattr(TaskRow, name), value) for name, value in self.values.items()]
         actions += [
@@ -158,7 +152,6 @@ class Transition:
 
     @property
     def condition(self) -> Condition:
-        """The write's condition, with parameters for the values."""
         return all_of(self.guards)
 
     def shape_and_parameters(self) -> tuple[tuple[Hashable, ...], dict[str, Any]]:  # noqa: C901, PLR0912 - see below
@@ -278,8 +271,6 @@ WhenIgnored = Callable[[T], Any]
 
 
 class StepStatements(Generic[T]):
-    """The writes for one step."""
-
     def __init__(
         self, model: type[T], codes: Codes, max_attempts: int, when_ignored: WhenIgnored[T] | None = None
     ) -> None:
@@ -287,7 +278,6 @@ class StepStatements(Generic[T]):
         self.codes = codes
         self.max_attempts = max_attempts
         self.when_ignored = when_ignored
-        self._not_indexed = () if model.tracker.use_case.index_succeeded else (END,)
         self.has_expiry = model.tracker.use_case.has_expiry
         self.result = UnicodeAttribute(attr_name=result_attribute(codes.pending), null=True)
         self.payload = UnicodeAttribute(attr_name=payload_attribute(codes.pending))
@@ -303,7 +293,6 @@ class StepStatements(Generic[T]):
         return send(table, "UpdateItem", request, until=until)
 
     def as_action(self, transition: Transition, task_id: str) -> dict[str, Any]:
-        """Return a transition as a transaction's action."""
         request = self._request(transition, task_id)
         request.pop(RETURN_VALUES, None)
         return {"Update": {"TableName": self.table.table_name, **request}}
@@ -314,9 +303,9 @@ class StepStatements(Generic[T]):
         if now is None:
             return
         tracker, code, due = self.model.tracker, transition.code or 0, transition.due
-        key = None if code in self._not_indexed else tracker.status_key(code, task_id, is_urgent=transition.is_urgent)
+        is_indexed, is_urgent = tracker.is_indexed(code), transition.is_urgent
         moves: dict[str, Any] = {
-            "status_key": key,
+            "status_key": tracker.status_key(code, task_id, is_urgent=is_urgent) if is_indexed else None,
             "due_time": now if due is None or due <= now else due,
             "update_time": now,
         }
@@ -418,7 +407,6 @@ def is_parked(row: TaskRow) -> bool:
 
 
 def is_urgent(row: TaskRow) -> bool:
-    """Return whether a task is urgent."""
     return "urgent" in row._row_state.stored
 
 

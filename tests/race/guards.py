@@ -20,14 +20,13 @@ from pynamodb_tracker.features import merges as of_merges
 from pynamodb_tracker.features import overflow as of_overflow
 from pynamodb_tracker.features import repeats as of_repeats
 from pynamodb_tracker.features import signals as of_signals
-from pynamodb_tracker.features import waits
 from pynamodb_tracker.features.checkpoints import Parts
 from pynamodb_tracker.features.children import joins as of_joins
 from pynamodb_tracker.features.children.follow_ups import FollowUps
 from pynamodb_tracker.features.groups import queue as groups
 from pynamodb_tracker.model import references
 from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.transitions import Journal, claims, ending, success
+from pynamodb_tracker.transitions import claims, ending, success
 from pynamodb_tracker.transitions import commands as by_command
 from pynamodb_tracker.writes import conditions, creations
 from pynamodb_tracker.writes.conditions import Guard as Part
@@ -113,31 +112,31 @@ def leaving_out(write: str, *names: str) -> Callable[[Patch], None]:
 
 def keep_the_wait(patch: Patch) -> None:
     """Leave what a run has done without in the row."""
-    patch.setattr(waits, "_OF_WAIT", frozenset())
+    patch.setattr(of_signals, "_OF_WAIT", frozenset())
 
 
 def one_join(patch: Patch) -> None:
     """Let the children of an earlier wait of the round count for the later one."""
-    change = waits.Waits.change
+    change = of_signals.Waits.change
 
     def changed(self: Any, success: Transition) -> None:
         change(self, success)
         if self.row.join_token:
             success.values.pop("join_token", None)
 
-    patch.setattr(waits.Waits, "change", changed)
+    patch.setattr(of_signals.Waits, "change", changed)
 
 
 def miss_for_ever(patch: Patch) -> None:
     """Leave a signal among those that the task has done without, although a step waits for it again."""
-    change = waits.Waits.change
+    change = of_signals.Waits.change
 
     def changed(self: Any, success: Transition) -> None:
         change(self, success)
         if "missed_signals" in success.values:
             success.values["missed_signals"] = (self.row.missed_signals or frozenset()) | self.claimed or None
 
-    patch.setattr(waits.Waits, "change", changed)
+    patch.setattr(of_signals.Waits, "change", changed)
 
 
 def forget_the_limit(patch: Patch) -> None:
@@ -246,7 +245,7 @@ def trust_any_row(patch: Patch) -> None:
 
 def one_slot(patch: Patch) -> None:
     """Put all versions of large data into the same slot."""
-    patch.setattr(Journal, "free_slot", "A")
+    patch.setattr("pynamodb_tracker.model.overflow.free_slot", lambda _: "A")
 
 
 def settle_nothing(patch: Patch) -> None:

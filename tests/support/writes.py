@@ -12,14 +12,12 @@ from pynamodb_tracker.clock import NEVER, stamp
 from pynamodb_tracker.control import limit
 from pynamodb_tracker.dynamodb.connection import sharing_requests
 from pynamodb_tracker.features.checkpoints import build_save_of_parts
-from pynamodb_tracker.features.children.child_list import ChildList
 from pynamodb_tracker.features.children.follow_ups import follow_ups_of
-from pynamodb_tracker.features.children.joins import build_adoption, build_count, build_last_count
+from pynamodb_tracker.features.children.joins import ChildList, build_adoption, build_count, build_last_count
 from pynamodb_tracker.features.groups import queue as groups
 from pynamodb_tracker.features.merges import build_merge, restart_values
 from pynamodb_tracker.features.repeats import Turn, build_next_round, build_pin
-from pynamodb_tracker.features.signals import build_send_write
-from pynamodb_tracker.features.waits import Waits
+from pynamodb_tracker.features.signals import Waits, build_send_write
 from pynamodb_tracker.model.cancelled import CancelRecord
 from pynamodb_tracker.model.row import Membership, load
 from pynamodb_tracker.testing import stopped_clock

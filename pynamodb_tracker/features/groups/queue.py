@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any
 
 from pynamodb.attributes import NumberAttribute, UnicodeAttribute
 from pynamodb.connection.table import TableConnection
-from pynamodb.constants import NUMBER, STRING
+from pynamodb.constants import STRING
 from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.update import Action as Change
 
@@ -37,41 +37,43 @@ _MOST_DEAD = 20
 """How many places to read together if the first one is dead."""
 
 
-class Entrant(Protocol):
+class Entrant:
     """A task that enters a group."""
 
-    task_id: str
-    turn_due_time: datetime
-    """When it may start once it has its turn."""
-    status: int
-    creation: str
+    def __init__(self, task_id: str, status: int, creation: str, turn_due_time: datetime) -> None:
+        self.task_id, self.status, self.creation = task_id, status, creation
+        self.turn_due_time = turn_due_time
+        """When it may start once it has its turn."""
+        self.number, self.has_turn = 0, False
 
     def place(self, number: int, *, has_turn: bool) -> None:
         """Take this number, with or without the turn. Each try calls this."""
+        self.number, self.has_turn = number, has_turn
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The row's attributes for its place. None removes an attribute."""
+        due, starts, waits = (self.turn_due_time, None, None) if self.has_turn else (clock.NEVER, self.turn_due_time, 1)
+        return {"group_number": self.number, "due_time": due, "turn_due_time": starts, "blockers": waits}
 
 
-class NewMember:
+class NewMember(Entrant):
     """A new task that enters its group."""
 
     def __init__(self, row: TaskRow, item: Item) -> None:
+        super().__init__(row.task_id, row.status, item["creation"][STRING], row.due_time)
         self._row = row
         self._item = item
-        self.task_id: str = row.task_id
-        self.turn_due_time: datetime = row.due_time
-        self.status: int = row.status
-        self.creation: str = item["creation"][STRING]
 
     def place(self, number: int, *, has_turn: bool) -> None:
-        """Take this number, with or without the turn."""
-        item, values = self._item, self._row.attribute_values
-        item["group_number"] = {NUMBER: str(number)}
-        due, waits, starts = (self.turn_due_time, None, None) if has_turn else (clock.NEVER, 1, self.turn_due_time)
-        item["due_time"] = {STRING: clock.stamp(due)}
-        for name in ("blockers", "turn_due_time"):
-            item.pop(name, None)
-        if starts is not None:
-            item |= {"blockers": {NUMBER: "1"}, "turn_due_time": {STRING: clock.stamp(starts)}}
-        values.update(group_number=number, due_time=due, blockers=waits, turn_due_time=starts)
+        """Write it into the new row."""
+        super().place(number, has_turn=has_turn)
+        self._row.attribute_values.update(self.values)
+        for name, value in self.values.items():
+            self._item.pop(name, None)
+            if value is not None:
+                attribute: Any = getattr(TaskRow, name)
+                self._item[name] = {attribute.attr_type: attribute.serialize(value)}
 
 
 Entry = tuple[type[TaskRow], str, Entrant]
@@ -196,7 +198,6 @@ class GroupChange:
             yield place, waits, "awaited_signals" in item
 
     def _clear(self, row: GroupRow | None, dead: Sequence[Place]) -> None:
-        """Delete dead places."""
         if not dead:
             return
         as_read: Condition = _version.does_not_exist() if row is None else _version == row.version
@@ -375,8 +376,6 @@ class Groups(Participant):
 
 
 class GroupOfRun:
-    """A running task's group."""
-
     def __init__(self, row: TaskRow) -> None:
         self.name: str = row.group
         """The group's name."""
