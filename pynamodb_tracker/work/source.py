@@ -89,7 +89,7 @@ class StepSource:
 
     @property
     def tally(self) -> Tally:
-        return Tally(**self._counts, paused=self.pause is not None)  # type: ignore[arg-type]  # `paused` is no count
+        return Tally(**self._counts, paused=self.pause is not None)
 
     @property
     def is_idle(self) -> bool:

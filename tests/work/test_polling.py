@@ -255,21 +255,21 @@ def test_a_failure_that_the_index_did_not_show_is_not_forgotten(
     def fail() -> None:
         step.during_request = bool
         stopped_clock.advance(SECOND / 10)
-        poller.ends("o-1", "failed", due_time=stopped_clock.now())
+        source.ends("o-1", "failed", due_time=stopped_clock.now())
 
-    poller = Poller(step, 2 * SECOND)
+    source = Poller(step, 2 * SECOND)
     step.tasks = ["o-1"]
-    assert [poller.take(), poller.take()] == ["o-1", None]
+    assert [source.take(), source.take()] == ["o-1", None]
     step.tasks = []
-    stopped_clock.advance(poller.look_at - stopped_clock.now())
+    stopped_clock.advance(source.look_at - stopped_clock.now())
     if index_is_late:
         fail()
     else:
         step.during_request = fail
-    assert poller.take() is None
+    assert source.take() is None
     assert step.asked.count(step.codes.failed) == 2
     stopped_clock.advance(SECOND)
-    poller.take()
+    source.take()
     assert step.asked.count(step.codes.failed) == 3  # otherwise after 30 seconds
 
 
