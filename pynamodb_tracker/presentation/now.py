@@ -232,8 +232,8 @@ def _find_rows(found: Glance, step: StepGlance, state: StateGlance) -> list[Task
 
 
 def _longest_due(entries: Sequence[Item], now: datetime) -> timedelta | None:
-    times = [time for each in entries if (time := clock.read(each["due_time"]["S"])) is not None and time <= now]
-    return now - min(times) if times else None
+    first = clock.read(min((each["due_time"]["S"] for each in entries), default=""))
+    return now - first if first is not None and first <= now else None
 
 
 def _count_waits(found: Glance, step: StepGlance) -> dict[str, Number]:

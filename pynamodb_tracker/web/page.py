@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -108,6 +108,7 @@ class Page:
         self.settings = settings
         # Answers expire a bit before the page refreshes, so that a refresh gets new ones.
         self.cache = Cache(max(settings.refresh * 0.9, timedelta(seconds=1)))
+        self._location = cache(location)  # botocore takes a millisecond
         self._templates = jinja2.Environment(
             loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
             autoescape=True,
@@ -165,7 +166,7 @@ class Page:
             late_after=LATE_AFTER,
             refresh=settings.refresh.total_seconds() if live else 0,
             table_name=table.Meta.table_name,
-            location=location(table),
+            location=self._location(table),
             is_priced=not is_in_memory(table),
             who=who(request),
             code=code,

@@ -80,11 +80,11 @@ def test_what_holds_back_and_what_passes_is_the_same_in_both_forms(
     [of] = found["now"]["use_cases"]
     pause, [limit], passing = of["steps"][2]["pause"], of["limits"], of["steps"][0]["passing"]
     told = [
-        f"ship is paused until it is resumed : “{pause['reason']}” by {pause['by']}",
+        f"ship is paused until it is resumed: “{pause['reason']}” by {pause['by']}",
         f"limit {limit['limit']}: {limit['taken']} of {limit['slots']} slots are taken",
         f"{of['steps'][0]['waits']['signal']['tasks']} signal",
         f"{of['done']} done in 24 hours",
-        f"+{of['steps'][0]['growth']:.0f} / h: growing",
+        f"+{of['steps'][0]['growth']:.1f} / h: growing",
     ]
     assert [each for each in told if each not in said] == []
     assert (sum(passing["came"]), sum(passing["succeeded"]), passing["took"][0]) == (10, 5, 5)

@@ -142,7 +142,7 @@ def test_expired_locks_are_counted_also_behind_locks_that_were_extended(
     ends: list[datetime] = [task.lock_expire_time for task in rows(lambda task: task.lock_expire_time < shop.now())]
     said = f"{len(ends)} locks expired, the first {int((shop.now() - min(ends)).total_seconds() // 60)}m ago"
     assert (len(ends), f"ship: {said}" in run("status", of=APP).out) == (2, True)
-    assert "2 locks expired" in text_of(open_page().get("/Order/"))
+    assert "2 expired" in text_of(open_page().get("/Order/"))
     monkeypatch.setattr("pynamodb_tracker.presentation.waiting._MOST_ROWS", (2, 3))
     assert "no lock of the first 3 has expired" in run("status", of=APP).out
 

@@ -118,7 +118,7 @@ def test_what_a_person_did_is_no_attempt(open_page: Open) -> None:
 def test_a_use_case_says_what_is_paused_and_required(open_page: Open, shop: StoppedClock) -> None:
     Order.ship.pause(until=None, reason="<b>bank</b>", by="ada")
     answer = open_page().get("/Order/")
-    assert "Order.ship is paused until it is resumed : “<b>bank</b>” by ada" in text_of(answer)
+    assert "Order.ship is paused until it is resumed: “<b>bank</b>” by ada" in text_of(answer)
     item.require(Order, Order.ship.number + 5, "<b>ada")
     answer = open_page().get("/Order/")
     assert f"Step({Order.ship.number + 5}) is required by <b>ada, but no program" in text_of(answer)
@@ -167,7 +167,8 @@ def test_a_step_grows_by_a_tenth_of_what_it_finishes(
     Order.create_many(f"o-{number}" for number in range(came))
     Order.confirm_payment.run_all(lambda _: None, limit=done)
     shop.advance(timedelta(minutes=59))
-    assert (": growing" in text_of(open_page().get("/Order/"))) is growing
+    [of] = open_page().get("/Order.json").json()["now"]["use_cases"]
+    assert of["steps"][0]["is_growing"] is growing
 
 
 @pytest.mark.usefixtures("shop")
@@ -186,7 +187,7 @@ def test_what_is_late_and_what_a_worker_left_behind_is_marked(open_page: Open, s
     shop.advance(timedelta(minutes=3))
     page = open_page(Order).get("/Order/")
     assert "oldest 17m" in text_of(page)
-    assert "1 lock expired" in text_of(page)
+    assert "1 expired" in text_of(page)
 
 
 def test_a_lock_that_a_heartbeat_has_extended_has_not_expired(open_page: Open, shop: StoppedClock) -> None:
