@@ -5,8 +5,6 @@ environment sends its first transition immediately. Numbers are approximate: cou
 request is slow, and a repeated request counts twice.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import threading

@@ -14,8 +14,6 @@ A known name under another number means that the step was renumbered, which woul
 new name under a known number is a rename, unless there are also new numbers.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Callable, Mapping

@@ -4,8 +4,6 @@ They are only for display, so a write that fails is only logged. A schedule is l
 readers skip ids without a repeating row.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Caches each control item for five seconds. A known pause holds even if the table does not respond."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from datetime import datetime, timedelta

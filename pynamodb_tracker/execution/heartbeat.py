@@ -1,7 +1,5 @@
 """The heartbeat: a thread that keeps extending a run's lock while the block runs."""
 
-from __future__ import annotations
-
 import logging
 import threading
 import weakref

@@ -1,7 +1,5 @@
 """Calls a run's hooks, and enters their context managers around its block."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from contextlib import AbstractContextManager

@@ -1,7 +1,5 @@
 """A step's settings for failures, and the pause before the next attempt."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Sequence
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """The transaction of a run: PynamoDB's TransactWrite, applied only while the run holds the task."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 from types import TracebackType

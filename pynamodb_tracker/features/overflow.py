@@ -4,8 +4,6 @@ Chunks are put before the row, into the slot that the row does not point to, so 
 its last writer's token, so a late end cannot set a time to live for a reopened task.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator
 from datetime import datetime

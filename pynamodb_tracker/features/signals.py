@@ -3,8 +3,6 @@
 `awaited_signals` names the missing signals. A signal counts once per round, and stays in `signals`.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Collection, Mapping

@@ -1,7 +1,5 @@
 """Claiming a task: one conditional UpdateItem. If it is refused, a GetItem finds out why."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Collection
 from contextlib import suppress

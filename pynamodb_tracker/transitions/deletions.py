@@ -1,7 +1,5 @@
 """Deleting a task, if its row has not changed since it was read."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Generic, TypeVar
 

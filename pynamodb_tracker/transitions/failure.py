@@ -1,7 +1,5 @@
 """Ending a run without success: a failure, or a release."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Sequence
 from datetime import datetime, timedelta

@@ -3,8 +3,6 @@
 A success in a transaction also counts as a save. If the row has changed in a way that matters, it is built again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime
 from functools import partial

@@ -1,7 +1,5 @@
 """Finding out from the row why an operation was refused, or whether it was applied."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Collection
 from datetime import datetime, timedelta
