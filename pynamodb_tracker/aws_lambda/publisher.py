@@ -1,6 +1,5 @@
 """Publishes tasks' transitions on an EventBridge bus, from their table's stream."""
 
-import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -18,13 +17,12 @@ from pynamodb_tracker.aws_lambda.trigger import UnreadableEventError, trigger_na
 from pynamodb_tracker.dynamodb.error_codes import got_no_response
 from pynamodb_tracker.dynamodb.retries import ending_with, slept_before_retry
 from pynamodb_tracker.exceptions import TrackerError
+from pynamodb_tracker.instrumentation import log
 from pynamodb_tracker.model.failure import ABANDONED, Failure
 from pynamodb_tracker.model.failure_log import failures_in_row
 from pynamodb_tracker.model.row import readable
 from pynamodb_tracker.status import Status, end_of
 from pynamodb_tracker.task.task import Task
-
-log = logging.getLogger("pynamodb_tracker")
 
 _MOST = 10  # entries per request: https://docs.aws.amazon.com/eventbridge/latest/APIReference/API_PutEvents.html
 _LONGEST_TYPE = 128

@@ -10,7 +10,6 @@ Retries end at the first of these:
 `persist` is for writes after the work is done: without a record, the work is lost.
 """
 
-import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
@@ -24,8 +23,8 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.around import around, set_variable
 from pynamodb_tracker.dynamodb.backoff import jittered_pause
 from pynamodb_tracker.dynamodb.error_codes import is_conflict, is_proof, is_retryable_response, may_be_applied
+from pynamodb_tracker.instrumentation import log
 
-log = logging.getLogger("pynamodb_tracker")
 V = TypeVar("V")
 
 TRIES = 6  # while failures are temporary, each with the SDK's own retries
