@@ -3,7 +3,10 @@
 `awaited_signals` names the missing signals. A signal counts once per round, and stays in `signals`.
 """
 
+from __future__ import annotations
+
 import json
+import logging
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -25,7 +28,7 @@ from pynamodb_tracker.exceptions import (
     TaskNotFoundError,
     TaskNotReadyError,
 )
-from pynamodb_tracker.instrumentation import log, log_fields
+from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.model.references import round_of
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.signals import ReceivedSignal, check_label, check_signal, too_late, value_text
@@ -42,6 +45,7 @@ T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
 
 Effect = Literal["resumed", "early", "late", "stored", "cancelled"]
 
+log = logging.getLogger("pynamodb_tracker")
 
 _TRIES = 8
 _AT_ONCE = 3

@@ -1,5 +1,7 @@
 """Deleting a task, if its row has not changed since it was read."""
 
+from __future__ import annotations
+
 from datetime import datetime
 from typing import Generic, TypeVar
 
@@ -94,7 +96,7 @@ class SeenDeletes(Generic[T]):
         if not (is_whole and at_rest) or not seen.keys().isdisjoint({"group", "parent"}):
             return False
         if has_lock not in self._writes:
-            # With the lock that was seen, overflow chunks have not changed: claims and commands write both.
+            # With the lock that was seen, there are no new overflow chunks: claims and commands write both.
             self._writes[has_lock] = build_delete(self._model, when.lock_seen(is_there=has_lock))
         send(tracker.connection(), "DeleteItem", self._writes[has_lock].request(tracker.key(task_id), values))
         return True

@@ -1,5 +1,7 @@
 """Building and sending a run's end, and finding out whether it was applied."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import TypeVar, cast

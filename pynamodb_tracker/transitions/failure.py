@@ -1,5 +1,8 @@
 """Ending a run without success: a failure, or a release."""
 
+from __future__ import annotations
+
+import logging
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
@@ -11,7 +14,6 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.dynamodb.error_codes import is_invalid
 from pynamodb_tracker.features.overflow import expire, log_failures
-from pynamodb_tracker.instrumentation import log
 from pynamodb_tracker.model.changes import as_stored
 from pynamodb_tracker.model.failure import Failure, add_note, first_failure, first_failure_text, type_of
 from pynamodb_tracker.model.failure_log import failures_in_row, for_row, without_repeated
@@ -27,6 +29,7 @@ from pynamodb_tracker.writes.transition import Stored, Transition
 
 T = TypeVar("T", bound=TaskRow)
 
+log = logging.getLogger("pynamodb_tracker")
 
 _LAST_SAVE = 999_999
 """The failure log's save number, later than all saves of the run."""

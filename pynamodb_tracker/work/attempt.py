@@ -1,5 +1,6 @@
 """Runs a function on one task once, and keeps the outcome."""
 
+import logging
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ from pynamodb_tracker.execution.call import call
 from pynamodb_tracker.execution.interrupts import is_cancellation
 from pynamodb_tracker.execution.observation import Observation
 from pynamodb_tracker.execution.run import Run, SlotLostError
-from pynamodb_tracker.instrumentation import Hook, RunDetails, log
+from pynamodb_tracker.instrumentation import Hook, RunDetails
 from pynamodb_tracker.status import Codes, Status
 from pynamodb_tracker.work.dispatcher import Dispatcher
 from pynamodb_tracker.work.outcomes import Outcome
@@ -24,6 +25,8 @@ from pynamodb_tracker.writes.participants import MadeDue
 
 if TYPE_CHECKING:
     from pynamodb_tracker.control.slots import Slot
+
+log = logging.getLogger("pynamodb_tracker")
 
 
 class StoppedError(KeyboardInterrupt):

@@ -1,5 +1,7 @@
 """The lock protocol's guards, as named parts of conditions. docs/explanation/lock.md explains them."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable
 from functools import reduce, wraps
 from operator import and_

@@ -1,5 +1,7 @@
 """Writes that PynamoDB renders once, with named slots that each request fills."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any

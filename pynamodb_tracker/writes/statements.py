@@ -1,5 +1,7 @@
 """A step's writes: how they are completed, rendered and sent."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Hashable, Mapping
 from datetime import datetime, timedelta
 from functools import cached_property
