@@ -10,7 +10,7 @@ from typing import Any, cast
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from pynamodb_tracker import clock, strict_json
+from pynamodb_tracker import clock
 from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.aws_lambda.invocation import LambdaContext, RunningInvocation
 from pynamodb_tracker.aws_lambda.trigger import UnreadableEventError, trigger_named
@@ -18,6 +18,7 @@ from pynamodb_tracker.dynamodb.error_codes import got_no_response
 from pynamodb_tracker.dynamodb.retries import ending_with, slept_before_retry
 from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.instrumentation import log
+from pynamodb_tracker.model import strict_json
 from pynamodb_tracker.model.failure import ABANDONED, Failure
 from pynamodb_tracker.model.failure_log import failures_in_row
 from pynamodb_tracker.model.row import readable

@@ -22,12 +22,13 @@ from typing import Any, NamedTuple
 
 from pynamodb.constants import MAP, STRING
 
-from pynamodb_tracker import clock, strict_json
+from pynamodb_tracker import clock
 from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.control.records import commands_key, schedules_key
 from pynamodb_tracker.dynamodb.connection import Item, Refused, send
 from pynamodb_tracker.exceptions import DefinitionError, TrackerError
 from pynamodb_tracker.instrumentation import log, log_fields
+from pynamodb_tracker.model import strict_json
 from pynamodb_tracker.model.failure import clean
 from pynamodb_tracker.model.overflow import GROUP_OF, item_key
 from pynamodb_tracker.model.row import TaskRow

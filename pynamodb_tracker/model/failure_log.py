@@ -20,10 +20,11 @@ from typing import Any
 from pynamodb.attributes import Attribute
 from pynamodb.constants import BINARY, BOOLEAN, LIST, MAP, NUMBER, STRING
 
-from pynamodb_tracker import clock, strict_json
+from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item, get_items
 from pynamodb_tracker.dynamodb.limits import item_size
 from pynamodb_tracker.instrumentation import log, log_fields
+from pynamodb_tracker.model import strict_json
 from pynamodb_tracker.model.failure import Failure, cut, from_map, to_map
 from pynamodb_tracker.model.overflow import CHUNK, VERSION, life_of, log_key
 from pynamodb_tracker.model.row_state import raw_value

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
 
-from pynamodb_tracker import clock, strict_json
+from pynamodb_tracker import clock
 from pynamodb_tracker import query as index
 from pynamodb_tracker.aio.lazy import ahead, awaited
 from pynamodb_tracker.arguments import check_flags, check_key, check_limit, check_task_id, check_time, shown
 from pynamodb_tracker.clock import stamp
 from pynamodb_tracker.dynamodb.connection import Item
+from pynamodb_tracker.model import strict_json
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.query import Count
 from pynamodb_tracker.status import Status, end_of

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from pynamodb.constants import BINARY, STRING
 
-from pynamodb_tracker import strict_json
 from pynamodb_tracker.dynamodb.connection import Item, get_items
+from pynamodb_tracker.model import strict_json
 from pynamodb_tracker.model.hydration import rows_of_table
 from pynamodb_tracker.model.overflow import CHUNK, VERSION, RowKey, by_key, key_beside, key_of
 from pynamodb_tracker.model.references import join_of
