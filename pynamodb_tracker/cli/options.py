@@ -10,7 +10,7 @@ from datetime import datetime
 from functools import wraps
 from inspect import Parameter, signature
 from io import StringIO
-from typing import Annotated, Any, Concatenate, ParamSpec, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
 
@@ -24,7 +24,6 @@ from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.signal import signals_in
 from pynamodb_tracker.task.task import Task
 
-P = ParamSpec("P")
 T = TypeVar("T")
 
 _SECONDS = {"h": 3600, "m": 60, "s": 1}
@@ -221,7 +220,7 @@ Tasks = Annotated[list[str], argument("TASK", "Task ids. Use - to read ids from 
 # Commands about use cases.
 
 
-def for_use_cases(command: Callable[Concatenate[UseCases, P], bool | None]) -> Callable[..., None]:
+def for_use_cases(command: Callable[..., bool | None]) -> Callable[..., None]:
     """Add `--app` and `--use-case` to a command, and call it with the use cases that they select.
 
     Exit on an error, and with 1 if the command returns True.
@@ -246,7 +245,7 @@ def for_use_cases(command: Callable[Concatenate[UseCases, P], bool | None]) -> C
     return run
 
 
-def for_use_case(command: Callable[Concatenate[type[Task], P], bool | None]) -> Callable[..., None]:
+def for_use_case(command: Callable[..., bool | None]) -> Callable[..., None]:
     """Do the same for a command about a single use case."""
 
     @wraps(command)

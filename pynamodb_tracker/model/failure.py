@@ -3,7 +3,6 @@
 Commands record entries in the same form.
 """
 
-import logging
 import os
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -16,8 +15,7 @@ from typing import Any, Self
 from pynamodb.constants import MAP, NUMBER, STRING
 
 from pynamodb_tracker import clock
-
-log = logging.getLogger("pynamodb_tracker")
+from pynamodb_tracker.instrumentation import log
 
 ABANDONED = "abandoned"  # the type for an attempt that never ended, because its worker died or lost the lock
 _ONE_LINE = 200

@@ -10,8 +10,9 @@ from itertools import count
 from typing import Any, Literal, NamedTuple, Self, TypeVar
 from zoneinfo import ZoneInfo
 
-from pynamodb_tracker import clock, strict_json
+from pynamodb_tracker import clock
 from pynamodb_tracker.arguments import check_duration, check_flags, check_time, shown
+from pynamodb_tracker.model import strict_json
 from pynamodb_tracker.model.cron import CronExpression
 from pynamodb_tracker.model.recurrence_rule import RecurrenceRule, with_full_hours
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from pynamodb.constants import STRING
 
-from pynamodb_tracker import strict_json
+from pynamodb_tracker.model import strict_json
 from pynamodb_tracker.model.data import bounded_json
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.row_state import unreadable_error

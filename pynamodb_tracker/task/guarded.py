@@ -1,7 +1,5 @@
 """PynamoDB's own methods of a row: reads leave overflow chunks out, and writes are guarded or refused."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any, NoReturn, Self

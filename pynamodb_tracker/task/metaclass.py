@@ -1,7 +1,5 @@
 """Checks a class body, and turns it into a table or a use case with bound steps."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NoReturn, cast

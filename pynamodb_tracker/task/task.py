@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from pynamodb.exceptions import DoesNotExist
 
-from pynamodb_tracker import arguments, query, strict_json, transitions
+from pynamodb_tracker import arguments, query, transitions
 from pynamodb_tracker.aio.lazy import async_version_of
 from pynamodb_tracker.exceptions import TaskNotFoundError
-from pynamodb_tracker.model import hydration
+from pynamodb_tracker.model import hydration, strict_json
 from pynamodb_tracker.model.row import readable
 from pynamodb_tracker.model.row_state import unreadable_in
 from pynamodb_tracker.status import Status

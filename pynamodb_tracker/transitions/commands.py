@@ -1,7 +1,5 @@
 """The commands ignore, unlock and delete, and the base for all commands."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Generic, TypeVar

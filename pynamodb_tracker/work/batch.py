@@ -1,18 +1,16 @@
 """Runs one function on a step's due tasks, each once, and reports the outcomes."""
 
-import logging
 from collections.abc import Callable
 from typing import Any
 
 from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_temporary
+from pynamodb_tracker.instrumentation import log
 from pynamodb_tracker.work.attempt import Attempt
 from pynamodb_tracker.work.dispatcher import Dispatcher
 from pynamodb_tracker.work.outcomes import Report
 from pynamodb_tracker.work.source import FAILURES_IN_A_ROW, OnceThrough, StepWork
-
-log = logging.getLogger("pynamodb_tracker")
 
 
 def add_to(report: Report, attempt: Attempt) -> None:

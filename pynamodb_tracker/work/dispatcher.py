@@ -13,7 +13,6 @@ The lock is never held during a request or a call of user code. Each change wake
 another if it finds a task. All wake up once there is nothing left.
 """
 
-import logging
 import math
 import os
 import threading
@@ -23,11 +22,10 @@ from datetime import datetime, timedelta
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.retries import NotSentError, is_stopped, may_be_stopped
+from pynamodb_tracker.instrumentation import log
 from pynamodb_tracker.query.due import LeftBehind
 from pynamodb_tracker.work.source import Given, StepSource
 from pynamodb_tracker.writes.participants import MadeDue
-
-log = logging.getLogger("pynamodb_tracker")
 
 _LOOK_AGAIN = timedelta(seconds=5)  # whether another worker took the task that waits to run alone
 _GLANCE = 1.0  # seconds between two checks for a stop

@@ -25,13 +25,11 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.backoff import RANDOM
 from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_temporary
 from pynamodb_tracker.exceptions import DefinitionError, TaskError, TaskFormatError, TaskNotReadyError
-from pynamodb_tracker.instrumentation import log_fields
+from pynamodb_tracker.instrumentation import log, log_fields
 from pynamodb_tracker.query.due import LeftBehind
 from pynamodb_tracker.work.candidates import ANSWER, Candidates, Next
 from pynamodb_tracker.work.source import EARLIEST, FAILURES_IN_A_ROW, Found, StepSource, StepWork
 from pynamodb_tracker.writes.participants import MadeDue
-
-log = logging.getLogger("pynamodb_tracker")
 
 _INDEX_LAG = timedelta(seconds=1)  # how far the index may lag behind the table
 _COOLDOWN = timedelta(seconds=10)  # after a refusal, and doubled each time if the task itself makes requests fail

@@ -15,7 +15,7 @@ from pynamodb.attributes import UnicodeAttribute
 
 from pynamodb_tracker import ConcurrencyLimit, FindBy, Repeat, Signal, Step, Task, UseCase
 from pynamodb_tracker.aws_lambda import handles
-from pynamodb_tracker.cost import IDLE_READS, Load, dollars, size_for, write_units
+from pynamodb_tracker.model.cost import IDLE_READS, Load, dollars, size_for, write_units
 from pynamodb_tracker.presentation.children import family_of
 from pynamodb_tracker.presentation.task_facts import read_task
 from pynamodb_tracker.testing import sqs_event, stopped_clock

@@ -19,7 +19,7 @@ from pynamodb.connection.base import Connection
 
 from pynamodb_tracker import FindBy, Repeat, Step, Task, UseCase
 from pynamodb_tracker.aws_lambda import handles
-from pynamodb_tracker.cost import Load, write_units
+from pynamodb_tracker.model.cost import Load, write_units
 from pynamodb_tracker.testing import sqs_event
 from tests.engine.proxy import Proxy
 from tests.support.fixtures import Frozen

@@ -12,8 +12,8 @@ from botocore.exceptions import ClientError
 from pynamodb.exceptions import QueryError, TableDoesNotExist, UpdateError
 
 from pynamodb_tracker import TaskLockedError, Worker
-from pynamodb_tracker.cost import IDLE_READS
 from pynamodb_tracker.dynamodb.backoff import RANDOM
+from pynamodb_tracker.model.cost import IDLE_READS
 from pynamodb_tracker.query.due import DueTasks, LeftBehind
 from pynamodb_tracker.status import Codes
 from pynamodb_tracker.step.definition import StepDefinition

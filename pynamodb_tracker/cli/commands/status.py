@@ -7,11 +7,11 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from pynamodb_tracker import strict_json
 from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.command import UseCases, location
 from pynamodb_tracker.cli.tasks import held_back
 from pynamodb_tracker.cli.terminal import COLOURS, console, say, write
+from pynamodb_tracker.model import strict_json
 from pynamodb_tracker.presentation.children import MOST_CHECKED, Blocked, find_blocked
 from pynamodb_tracker.presentation.task_facts import BRANCH, GAVE_UP, is_branch, name_of, steps_of
 from pynamodb_tracker.presentation.text import age, count, escaped, stamp

@@ -22,6 +22,7 @@ from pynamodb_tracker.cli.command import CannotRunError, UseCases, load_function
 from pynamodb_tracker.cli.interrupts import SafeStream, last_output, stdout_to_stderr
 from pynamodb_tracker.cli.terminal import say, say_json, warn
 from pynamodb_tracker.dynamodb.error_codes import is_temporary
+from pynamodb_tracker.instrumentation import log
 from pynamodb_tracker.presentation.errors import one_line
 from pynamodb_tracker.presentation.task_facts import steps_of
 from pynamodb_tracker.presentation.text import age, escaped
@@ -30,8 +31,6 @@ from pynamodb_tracker.step.functions import for_threads
 from pynamodb_tracker.work.outcomes import Tally
 from pynamodb_tracker.worker.shutdown import AT_ONCE, handle_signals
 from pynamodb_tracker.worker.worker import Worker
-
-log = logging.getLogger("pynamodb_tracker")
 
 Tallies = Mapping[BoundStep[Any], Tally]
 

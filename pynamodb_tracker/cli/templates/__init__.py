@@ -8,8 +8,8 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any
 
-from pynamodb_tracker import strict_json
 from pynamodb_tracker.exceptions import TrackerError
+from pynamodb_tracker.model import strict_json
 from pynamodb_tracker.model.row import StatusIndex
 from pynamodb_tracker.task.task import Task
 
