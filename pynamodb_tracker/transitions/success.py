@@ -4,6 +4,8 @@ A transaction counts as a save, so the row shows whether it was applied. An empt
 row has changed in a way that matters, a success is built again.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import partial
