@@ -5,11 +5,13 @@ The figures of the page about cost are compared in tests/cost, and those of a pi
 
 import inspect
 import re
+import zlib
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from starlette.testclient import TestClient
 
 from pynamodb_tracker import Step, Task, UseCase, Worker, strict_json
 from pynamodb_tracker.apscheduler import DynamoDBJobStore
@@ -25,10 +27,12 @@ from pynamodb_tracker.features.groups import records as group_records
 from pynamodb_tracker.model import changes, failure_log, overflow, recent_ends, references, row, schema, signals
 from pynamodb_tracker.presentation import overview
 from pynamodb_tracker.task import metaclass
+from pynamodb_tracker.testing import local_table
 from pynamodb_tracker.transitions import cancelling, claims, ending, failure
 from pynamodb_tracker.web import dashboard
 from pynamodb_tracker.work import source
 from pynamodb_tracker.worker import team
+from tests.benchmarks.orders import data_of, text_of
 from tests.engine import dynoxide
 from tests.support.pages import ROOT, Page
 from tests.support.rows import client, item_bytes, stored
@@ -222,23 +226,49 @@ class Order(FigureTask):
     ship = Step(100)
 
 
-def test_a_row_and_its_index_entry_have_about_the_size_that_the_page_says(local_table: Any) -> None:
-    local_table(FigureTask)
+def test_a_row_and_its_index_entry_have_about_the_size_that_the_page_says() -> None:
     text = " ".join(Page(ROOT / "docs" / "explanation" / "table.md").prose())
     told = re.search(
         r"A new row takes about (\d+) bytes, a claimed row about (\d+), and an index entry about (\d+)", text
     )
     assert told
-    Order.create("o-1")
-    new = stored(Order, "o-1")
-    [entry] = client(Order).scan(TableName=FigureTask.Meta.table_name, IndexName="status-index")["Items"]
-    with Order.ship.start("o-1") as ctx:
-        claimed = stored(Order, "o-1")
-        assert len(ctx.idempotency_key) == 36
+    with local_table(FigureTask):
+        Order.create("o-1")
+        new = stored(Order, "o-1")
+        [entry] = client(Order).scan(TableName=FigureTask.Meta.table_name, IndexName="status-index")["Items"]
+        with Order.ship.start("o-1") as ctx:
+            claimed = stored(Order, "o-1")
+            assert len(ctx.idempotency_key) == 36
     sizes = [item_bytes(each) for each in (new, claimed, entry)]
     assert sizes == pytest.approx([int(each) for each in told.groups()], rel=0.1)
     key = " ".join(Page(ROOT / "docs" / "how-to" / "exactly-once.md").prose())
     assert "`ctx.idempotency_key` has 36 characters" in key
+
+
+def requests_of_now(number_of_steps: int) -> int:
+    """Return how many requests the first page takes, by its own foot."""
+
+    class NowTask(Task):
+        class Meta:
+            table_name = "now"
+
+    steps = {f"step_{number}": Step(100 * (number + 1)) for number in range(number_of_steps)}
+    use_case = type(Task)("Now", (NowTask,), {"use_case_id": UseCase("now"), **steps})
+    with local_table(NowTask):
+        answer = TestClient(dashboard(use_case, user=lambda _: "ada")).get("/")
+    [found] = re.findall(r"(\d+) requests", answer.text)
+    return int(found)
+
+
+def test_the_page_now_takes_the_requests_per_step_that_are_told() -> None:
+    text = " ".join(Page(ROOT / "docs" / "how-to" / "watch-in-a-browser.md").prose())
+    assert f"The page Now takes {requests_of_now(3) - requests_of_now(2)} requests per step." in text
+
+
+def test_the_data_that_is_measured_shrinks_as_the_page_says() -> None:
+    assert "which shrinks to a fifth" in " ".join(Page(ROOT / "docs" / "explanation" / "cost.md").prose())
+    for size in (2_000, 20_000, 200_000):
+        assert len(zlib.compress(text_of(data_of(size)).encode())) / size == pytest.approx(1 / 5, rel=0.2)
 
 
 def test_contributing_says_how_many_processes_race() -> None:
