@@ -77,7 +77,7 @@ def find_page(what: Filter, cursor: str | None = None) -> Listing:
         rows = rows_to_show(what.state.model, [entry.task_id for entry in found.entries])
     elif what.state.status is Status.PENDING and not what.waits:
         rows = _rows_of_waiting(what.state, found.entries)
-    return replace(found, rows=found.rows | rows)
+    return replace(found, rows={**found.rows, **rows})
 
 
 def _rows_of_waiting(state: State[Any], entries: Sequence[IndexEntry]) -> dict[str, Task]:
