@@ -15,7 +15,8 @@ from pynamodb.attributes import UnicodeAttribute
 
 from pynamodb_tracker import ConcurrencyLimit, FindBy, Repeat, Signal, Step, Task, UseCase
 from pynamodb_tracker.aws_lambda import handles
-from pynamodb_tracker.cost import IDLE_READS, Load, dollars, size_for, write_units
+from pynamodb_tracker.control import watch
+from pynamodb_tracker.model.cost import IDLE_READS, Load, dollars, size_for, write_units
 from pynamodb_tracker.presentation.children import family_of
 from pynamodb_tracker.presentation.task_facts import read_task
 from pynamodb_tracker.testing import sqs_event, stopped_clock
@@ -210,12 +211,38 @@ def of_events(shop: Shop) -> Iterator[tuple[str, list[str]]]:
 
 
 def of_signals(shop: Shop) -> Iterator[tuple[str, list[str]]]:
+    with stopped_clock() as clock:
+        undecided = shop.order(wait_for=Order.paid, until=MINUTE)
+        clock.advance(2 * MINUTE)
+        Order.pay.run(undecided, nothing)
+        effects = list[str]()
+        late = shop.use(lambda: effects.append(Order.paid.send(undecided, 1).effect))
+    assert effects == ["late"]
     task_id, other = shop.order(wait_for=Order.paid), shop.order()
     due, early, again = (shop.use(partial(Order.paid.send, each, 1)) for each in (task_id, other, other))
+    assert figures(late) == figures(again)
     signal = "[signal](../how-to/wait-for-a-signal.md)"
-    yield f"a {signal} that makes a task due", [w(due), "0"]
-    yield "another signal", [w(early), "0"]
-    yield "a repeated or late signal", [w(again), "0"]
+    yield f"a {signal} that makes a task due", [w(due), shown(due.read_units)]
+    yield "another signal", [w(early), shown(early.read_units)]
+    yield "a repeated or late signal", [w(again), shown(again.read_units)]
+
+
+def of_people(shop: Shop) -> Iterator[tuple[str, list[str]]]:
+    one = shop.use(partial(Order.cancel, shop.order(), reason="by phone"))
+    yield "`cancel`", [w(one), shown(one.read_units)]
+    few, many = (cancel_with(shop, number) for number in (1, 3))
+    writes, reads = ((getattr(many, each) - getattr(few, each)) / 2 for each in ("write_units", "read_units"))
+    assert reads == 1
+    own = [f"{few.write_units - writes:g} + {writes:g}*k*", f"{few.read_units - reads:g} + *k*"]
+    yield "`cancel` with *k* children", own
+
+
+def cancel_with(shop: Shop, children: int) -> Usage:
+    run, ctx = shop.started(shop.order())
+    for child in range(children):
+        ctx.create(Order, f"{ctx.task.task_id}/{child}", wait=True)
+    shop.end(run)
+    return shop.use(partial(Order.cancel, ctx.task.task_id, reason="by phone", children=True))
 
 
 def of_merging(shop: Shop) -> Iterator[tuple[str, list[str]]]:
@@ -240,10 +267,11 @@ def of_merging(shop: Shop) -> Iterator[tuple[str, list[str]]]:
 
 def of_repeats(shop: Shop) -> Iterator[tuple[str, list[str]]]:
     with stopped_clock() as clock:
-        Nightly.create("n-1", repeat=Repeat.every(MINUTE))
+        created = shop.use(partial(Nightly.create, "n-1", repeat=Repeat.every(MINUTE)))
         one = shop.use(partial(Nightly.work.run, "n-1", nothing))
         clock.advance(10 * MINUTE)
         late = shop.use(partial(Nightly.work.run, "n-1", nothing))
+    yield "a rule, in addition", [shown(created.requests - 1), f"{created.write_units - 2:g} per KB", "0"]
     yield "an occurrence of a repeating task", [shown(one.requests), w(one), "0"]
     yield "the same, after missed occurrences", [shown(late.requests), w(late), "0"]
 
@@ -292,7 +320,7 @@ def of_groups(shop: Shop) -> Iterator[tuple[str, list[str]]]:
     yield "a group task's end that passes the turn on", figures(hands_on)
 
 
-@pytest.mark.parametrize("rows", [of_runs, of_events, of_signals, of_merging])
+@pytest.mark.parametrize("rows", [of_runs, of_events, of_signals, of_people, of_merging])
 def test_each_operation_costs_what_the_page_says(shop: Shop, rows: Rows) -> None:
     found = dict(rows(shop))
     assert {row: cells(PAGE, row) for row in found} == found
@@ -436,6 +464,14 @@ def test_queries_and_idle_workers_cost_what_the_page_says(benched: Benched) -> N
     assert f"at most {IDLE_READS:,} read units per hour, step and shard" in text
     assert f"about ${dollars(reads=IDLE_READS * 730):.2f} a month" in text
     assert size_for(Load(rate=1)).idle_worker_dollars_per_month == pytest.approx(dollars(reads=IDLE_READS * 730))
+    of_pauses = dollars(reads=0.5 * timedelta(hours=730) / watch.INTERVAL)
+    assert f"every {watch.INTERVAL.seconds} seconds, or {of_pauses * 100:.0f} cents a month" in text
+
+
+def test_the_page_gives_the_prices_by_which_dollars_are_calculated() -> None:
+    prices = [dollars(writes=1_000_000), dollars(reads=1_000_000)]
+    told = "${:g} per million write units and ${:g} per million read units".format(*prices)
+    assert told in text_of(PAGE)
 
 
 def text_of(page: str) -> str:
@@ -467,6 +503,8 @@ def test_alternatives_cost_what_the_benchmark_has_printed() -> None:
     million = cells("docs/comparison.md", "a million orders with three steps")
     assert million[1] == f"no steps, {price(of_small[ways[3]])} for a million calls"
     assert million[5] == f"{price(of_small[ways[2]])} for one step"
+    assert of_small[ways[3]] * 4 == of_small[ways[0]]
+    assert "It costs a quarter." in text_of("docs/comparison.md")
     refused = [units["refused claim", way][2].strip("*") for way in ways[:3]]
     refused.append(units["refused, with the reason", ways[3]][2].strip("*"))
     assert cells(PAGE, "refused claim, 20 KB") == refused

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from pynamodb.connection.base import Connection
 
-from pynamodb_tracker.cost import Load, write_units
+from pynamodb_tracker.model.cost import Load, write_units
 from tests.engine.proxy import Proxy
 from tests.support.proxy_rules import charges, writes
 

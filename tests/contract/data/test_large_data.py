@@ -284,7 +284,7 @@ def test_a_save_that_cannot_be_sent_is_not_taken_for_saved(monkeypatch: pytest.M
     with Order.confirm_payment.start("o-1") as ctx:
         ctx.task.data["n"] = 1
         with monkeypatch.context() as patch:
-            patch.setattr("pynamodb_tracker.writes.statements.send", _no_answer)
+            patch.setattr("pynamodb_tracker.writes.transition.send", _no_answer)
             with pytest.raises(UpdateError):
                 ctx.save()
         ctx.task.data["n"] = 2

@@ -268,7 +268,7 @@ def test_rows_that_seem_to_be_abandoned_are_read_once_however_often_workers_meet
             if isinstance(task_id, str):  # and not a pause
                 tried.append(task_id)
                 candidates.window.note_sent()
-                candidates.window.note_answer(was_taken=len(tried) % 50 == 0)
+                candidates.window.note_answer(lost_to_other=len(tried) % 50 == 0)
     assert len(tried) == 200
     assert requests.operations.count("BatchGetItem") == 1
     assert requests.operations.count("Query") > 6

@@ -180,7 +180,7 @@ def write_many(case: Case, count: int) -> list[str]:
     writes = []
     for number, task_id in enumerate(task_ids):
         due_time = model["due_time"]["S"][:-11] + f"{number:06}+0000"
-        status_key = case.use_case_id.status_key(10, task_id)
+        status_key = case.tracker.status_key(10, task_id)
         changed = {"task_id": {"S": task_id}, "status_key": {"S": status_key}, "due_time": {"S": due_time}}
         writes.append({"PutRequest": {"Item": {**model, **changed}}})
     for start in range(0, count, 25):
