@@ -17,7 +17,7 @@ import pytest
 
 from pynamodb_tracker import Tally, Worker, transitions
 from pynamodb_tracker.execution.run import Run
-from pynamodb_tracker.query import DueTasks
+from pynamodb_tracker.query.due import DueTasks
 from pynamodb_tracker.testing import StoppedClock
 from pynamodb_tracker.testing.tables import OneAtATime
 from pynamodb_tracker.work.attempt import Attempt
