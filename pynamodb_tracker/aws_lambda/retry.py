@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from functools import partial
 from itertools import islice
@@ -136,7 +136,7 @@ def retry_handler(
     for each in steps:
         prepare_in_lambda(each, queue)
 
-    def handler(event: Any, context: LambdaContext | None) -> dict[str, int]:  # noqa: ARG001 - a schedule's event has no content
+    def handler(event: Any, context: LambdaContext | None) -> dict[str, int]:  # noqa: ARG001 - a schedule's event is empty
         invocation = RunningInvocation(context, times)
         logs = {
             each: InvocationLog(each.model, each.name, invocation, "schedule", namespace, known=known[each])
@@ -223,7 +223,7 @@ class _Sweep:
         dispatcher = Dispatcher(sources, limit=self.limit, rate=rate, goes_on=self._has_time)
         ThreadExecutor(dispatcher, threads, self._note, new_attempt=new_attempt).run()
         for source in sources:
-            self.tallies[steps[source.work.codes]] = replace(source.tally, paused=source.pause is not None)
+            self.tallies[steps[source.work.codes]] = source.tally
         if self.table_errors and len(self.table_errors) == self._number:
             raise self.table_errors[0]
         if self.unsent:

@@ -1,7 +1,5 @@
 """A task class's declaration: its table, its use case and its steps."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 import zlib
@@ -220,7 +218,7 @@ class Schema:
     @cached_property
     def table(self) -> Table:
         if self._table is None:
-            raise TypeError(f"{self._model.__name__} has no table: derive a class with class Meta: table_name = ...")
+            raise TypeError(f"{self._model.__name__} lacks a table: derive a class with class Meta: table_name = ...")
         return self._table
 
     @cached_property
@@ -353,7 +351,7 @@ def key_differences(declared: Mapping[str, Any], described: Mapping[str, Any]) -
         if name in indexes:
             pairs.append((f" of {name}", index["key_schema"], indexes[name]["KeySchema"]))
         else:
-            yield f"it has no index {name}"
+            yield f"it lacks the index {name}"
     for of, wanted, there in pairs:
         actual = keys_in_words(there, found)
         for subject, key in keys_in_words(wanted, expected).items():

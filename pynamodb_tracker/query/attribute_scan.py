@@ -1,7 +1,5 @@
 """Finds tasks by an attribute's value, in any state."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass

@@ -204,7 +204,7 @@ def find_by_text(model: type[T], text: str) -> tuple[FindBy[T], str]:
         raise ValueError(f"{text!r} is not NAME=VALUE, as in customer=c-7")
     if name not in known:
         hint = did_you_mean(name, known) or (f". It has {', '.join(known)}" if known else ". It declares none")
-        raise ValueError(f"{model.__name__} has no FindBy({name}){hint}")
+        raise ValueError(f"{model.__name__} does not have FindBy({name}){hint}")
     return known[name], value
 
 

@@ -1,7 +1,5 @@
 """Checks a class body, and turns it into a table or a use case with bound steps."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NoReturn, cast
@@ -108,7 +106,7 @@ def _without_use_case(model: type[TaskRow]) -> Iterator[str]:
     if isinstance(model.use_case_id, UseCase):
         yield f" inherits the use case {model.use_case_id.name!r}, which has its own class: {write}, with another name"
     for step in _steps(model):
-        yield f".{step.name} is a step, but the class has no use case: {write}"
+        yield f".{step.name} is a step, but the class lacks a use case: {write}"
 
 
 def _declare_use_case(model: type[TaskRow], declared: dict[str, Any]) -> None:
@@ -253,7 +251,7 @@ def _mistakes_in_use_case(model: type[TaskRow], use_case: object, declared: Mapp
     yield from (f": {mistake}" for mistake in use_case.mistakes())
     if not model.tracker.has_table:
         yield (
-            " has no table: write class AppTask(Task) with class Meta: table_name = ..., and "
+            " lacks a table: write class AppTask(Task) with class Meta: table_name = ..., and "
             f"class {model.__name__}(AppTask)"
         )
     for name, value in declared.items():

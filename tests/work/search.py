@@ -69,7 +69,7 @@ class Slots:
     def may_have(self) -> bool:
         return self.free > 0
 
-    def take(self) -> "Slots | None":
+    def take(self, _: str = "") -> "Slots | None":
         if not self.free:
             return None
         self.free -= 1

@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -12,9 +12,9 @@ from botocore.exceptions import ClientError
 from pynamodb.exceptions import QueryError, TableDoesNotExist, UpdateError
 
 from pynamodb_tracker import TaskLockedError, Worker
-from pynamodb_tracker.cost import IDLE_READS
 from pynamodb_tracker.dynamodb.backoff import RANDOM
-from pynamodb_tracker.query.due import LeftBehind
+from pynamodb_tracker.model.cost import IDLE_READS
+from pynamodb_tracker.query.due import DueTasks, LeftBehind
 from pynamodb_tracker.status import Codes
 from pynamodb_tracker.step.definition import StepDefinition
 from pynamodb_tracker.testing import StoppedClock, local_table
@@ -48,6 +48,7 @@ class FakeStep:
         """When the locks of tasks expire, extensions included."""
         self.startable = True
         self.error: Exception | None = None
+        self.during_request: Callable[[], object] = bool
         self.looks: list[datetime] = []
         self.asked: list[int] = []
         """The states that were asked for, once for each request."""
@@ -88,6 +89,7 @@ class FakeDue:
         step.shards_asked.append(self._shard)
         if step.error is not None:
             raise step.error
+        step.during_request()
         due = {step.codes.pending: now, **step.due} if step.tasks else step.due
         return {code: time for code, time in due.items() if code in self._codes}
 
@@ -243,6 +245,32 @@ def test_a_failed_task_is_asked_for_when_the_worker_that_saw_it_fail_knows_that_
     stopped_clock.advance(3 * SECOND)
     assert (poller.is_ready(stopped_clock.now()), poller.take()) == (True, "o-1")
     assert step.rounds == [[step.codes.failed]]
+
+
+@pytest.mark.parametrize("index_is_late", [False, True], ids=["fails during the request", "index is late"])
+@pytest.mark.usefixtures("always_longest")
+def test_a_failure_that_the_index_did_not_show_is_not_forgotten(
+    step: FakeStep, stopped_clock: StoppedClock, *, index_is_late: bool
+) -> None:
+    def fail() -> None:
+        step.during_request = bool
+        stopped_clock.advance(SECOND / 10)
+        source.ends("o-1", "failed", due_time=stopped_clock.now())
+
+    source = Poller(step, 2 * SECOND)
+    step.tasks = ["o-1"]
+    assert [source.take(), source.take()] == ["o-1", None]
+    step.tasks = []
+    stopped_clock.advance(source.look_at - stopped_clock.now())
+    if index_is_late:
+        fail()
+    else:
+        step.during_request = fail
+    assert source.take() is None
+    assert step.asked.count(step.codes.failed) == 2
+    stopped_clock.advance(SECOND)
+    source.take()
+    assert step.asked.count(step.codes.failed) == 3  # otherwise after 30 seconds
 
 
 @pytest.mark.usefixtures("always_longest")
@@ -495,6 +523,20 @@ def test_a_table_that_does_not_answer_yet_is_waited_for(
     Worker({Order.confirm: lambda ctx: ran.append(ctx.task.task_id)}).run(until_idle=True)
     assert ran == ["o-1"]
     assert "cannot be polled yet" in caplog.text
+
+
+@pytest.mark.usefixtures("shop")
+def test_an_outage_ends_while_the_clock_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    errors, first = iter([failed("ThrottlingException")]), DueTasks.first
+
+    def at_first_throttled(due: DueTasks[Any]) -> dict[int, datetime]:
+        for error in errors:
+            raise error
+        return first(due)
+
+    monkeypatch.setattr(DueTasks, "first", at_first_throttled)
+    Order.create("o-1")
+    assert Worker({Order.confirm: print}, threads=2).run(until_idle=True)[Order.confirm].succeeded == 1
 
 
 @pytest.mark.parametrize("due", [{}, {10: 24 * HOUR, 12: 24 * HOUR}])
