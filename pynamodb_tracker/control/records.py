@@ -16,9 +16,10 @@ from typing import Any
 from pynamodb.constants import LIST, STRING, STRING_SET
 from pynamodb.exceptions import PynamoDBException
 
-from pynamodb_tracker import clock, strict_json
+from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item, Refused, get_items, send
 from pynamodb_tracker.instrumentation import log_fields
+from pynamodb_tracker.model import strict_json
 from pynamodb_tracker.model.failure import clean, cut
 from pynamodb_tracker.model.overflow import GROUP_OF, item_key
 from pynamodb_tracker.model.row import TaskRow

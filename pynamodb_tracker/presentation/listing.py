@@ -10,7 +10,7 @@ from pynamodb_tracker.model.hydration import rows_to_show
 from pynamodb_tracker.presentation.errors import error_pattern
 from pynamodb_tracker.presentation.task_facts import kind_of_wait
 from pynamodb_tracker.status import Status
-from pynamodb_tracker.step.index_page import IndexEntry
+from pynamodb_tracker.step.pages import IndexEntry
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
 
@@ -77,7 +77,7 @@ def find_page(what: Filter, cursor: str | None = None) -> Listing:
         rows = rows_to_show(what.state.model, [entry.task_id for entry in found.entries])
     elif what.state.status is Status.PENDING and not what.waits:
         rows = _rows_of_waiting(what.state, found.entries)
-    return replace(found, rows=found.rows | rows)
+    return replace(found, rows={**found.rows, **rows})
 
 
 def _rows_of_waiting(state: State[Any], entries: Sequence[IndexEntry]) -> dict[str, Task]:

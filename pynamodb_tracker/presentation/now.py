@@ -496,7 +496,7 @@ def _find_stuck_groups(found: Glance) -> Iterator[Need]:
 
 
 def _find_bad_schedules(schedules: Sequence[Schedule]) -> Iterator[Need]:
-    """Yield a need per schedule that is overdue or had no success in its last round."""
+    """Yield a need per schedule that is overdue or did not succeed in its last round."""
     for each in schedules:
         if not (each.needs_look or each.overdue):
             continue

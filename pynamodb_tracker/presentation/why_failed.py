@@ -11,7 +11,7 @@ from pynamodb_tracker.dynamodb.side_by_side import side_by_side
 from pynamodb_tracker.presentation.errors import ErrorGroup, ErrorGroups
 from pynamodb_tracker.presentation.listing import NO_ERROR
 from pynamodb_tracker.step.bound import BoundStep
-from pynamodb_tracker.step.index_page import IndexEntry
+from pynamodb_tracker.step.pages import IndexEntry
 from pynamodb_tracker.step.state import State, given_up
 
 SAMPLE = 400  # entries to read per state, the latest due ones, at about 15 read units

@@ -1,7 +1,5 @@
 """`dashboard` returns the page as an ASGI app, with its routes and error pages."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Collection
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """Draws small charts as SVG, without scripts or style attributes, and with all text escaped."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -21,8 +21,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from pynamodb_tracker import clock, strict_json
+from pynamodb_tracker import clock
 from pynamodb_tracker.exceptions import TrackerError, ValueNotStorableError
+from pynamodb_tracker.model import strict_json
 from pynamodb_tracker.model.hydration import rows_to_show
 from pynamodb_tracker.model.signals import value_text
 from pynamodb_tracker.presentation import commands, exact_json, listing

@@ -1,7 +1,5 @@
 """What all views share: use cases, settings, cached answers, templates and addresses."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass

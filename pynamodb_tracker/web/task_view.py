@@ -1,7 +1,5 @@
 """Collects the contents of a task's page."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime

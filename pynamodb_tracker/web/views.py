@@ -1,7 +1,5 @@
 """The views. Each handles a GET, returns a whole page, and changes nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial

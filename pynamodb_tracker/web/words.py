@@ -1,7 +1,5 @@
 """Filters for the templates. They escape control characters and direction marks, and Jinja escapes HTML."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta

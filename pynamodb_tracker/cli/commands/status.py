@@ -7,11 +7,11 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from pynamodb_tracker import strict_json
 from pynamodb_tracker.cli import options as opt
-from pynamodb_tracker.cli.command import location, use_cases
+from pynamodb_tracker.cli.command import UseCases, location
 from pynamodb_tracker.cli.tasks import held_back
 from pynamodb_tracker.cli.terminal import COLOURS, console, say, write
+from pynamodb_tracker.model import strict_json
 from pynamodb_tracker.presentation.children import MOST_CHECKED, Blocked, find_blocked
 from pynamodb_tracker.presentation.task_facts import BRANCH, GAVE_UP, is_branch, name_of, steps_of
 from pynamodb_tracker.presentation.text import age, count, escaped, stamp
@@ -26,7 +26,8 @@ _WIDEST, _WIDEST_IN_PIPE = 60, 40  # the longest bar at a terminal with enough r
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
-def status(*, name: opt.App, use_case_name: opt.UseCase = None, as_json: opt.Json = False) -> None:
+@opt.for_use_cases
+def status(among: UseCases, *, as_json: opt.Json = False) -> None:
     """Count the tasks in each state, for one use case or all use cases of a table.
 
     12 (9 wait) means that 9 of 12 pending tasks wait for signals or other tasks. Below are how long the first tasks
@@ -34,14 +35,13 @@ def status(*, name: opt.App, use_case_name: opt.UseCase = None, as_json: opt.Jso
 
     Each count reads the use case's whole index, at about one read unit per 20 to 40 tasks.
     """
-    with use_cases(name, use_case_name) as models:
-        if as_json:
-            write(strict_json.dumps(_build_document(models), indent=2, default=stamp) + "\n")
-            return
-        on = console()
-        for number, model in enumerate(models):
-            for line in ([Text()] if number else []) + list(_build_lines(model, on)):
-                say(line, on)
+    if as_json:
+        write(strict_json.dumps(_build_document(among.models), indent=2, default=stamp) + "\n")
+        return
+    on = console()
+    for number, model in enumerate(among.models):
+        for line in ([Text()] if number else []) + list(_build_lines(model, on)):
+            say(line, on)
 
 
 def _build_document(models: Sequence[type[Task]]) -> dict[str, Any]:
