@@ -25,7 +25,7 @@ from pynamodb_tracker.features.children import child_list, follow_ups
 from pynamodb_tracker.features.groups import records as group_records
 from pynamodb_tracker.model import changes, failure_log, overflow, recent_ends, references, row, schema, signals
 from pynamodb_tracker.model.cost import NEW_TABLE_UNITS, PARTITION_UNITS, QUOTA_UNITS, Load, size_for, write_units
-from pynamodb_tracker.presentation import overview
+from pynamodb_tracker.presentation import glance
 from pynamodb_tracker.task import metaclass
 from pynamodb_tracker.testing import local_table
 from pynamodb_tracker.transitions import cancelling, claims, ending, failure
@@ -169,7 +169,7 @@ SENTENCES: dict[str, list[str]] = {
     "how-to/watch-in-a-browser.md": [
         f"people's last {records._MOST_COMMANDS} commands",
         f"in {flow._HOURS} hours",
-        f"It counts a state up to {overview.MOST} tasks".replace("1000", "1,000"),
+        f"It counts a state up to {glance.MOST} tasks".replace("1000", "1,000"),
         f"`refresh`, {seconds(default(dashboard, 'refresh'))} seconds by default",
     ],
     "reference/apscheduler.md": [
