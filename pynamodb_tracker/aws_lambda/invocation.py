@@ -224,7 +224,8 @@ class InvocationAttempt(Attempt):
         A repeated delivery sends it again while it is pending there, because the last invocation may have died before.
         A FIFO queue drops that message unless the task has been claimed since.
         """
-        if "succeeded" in (self.outcome, self.reason) and self._leads_to_next:
+        is_repeated = not self.was_claimed and isinstance(self.error, exceptions.TaskAlreadySucceededError)
+        if (self.outcome == "succeeded" or is_repeated) and self._leads_to_next:
             sender = f"{self.task.use_case_id} {self.task.creation} {self.step.name} {self.task.fence}"
             self.unsent = queue.send_one(self.task, sender, group=group)
 
@@ -278,9 +279,9 @@ class InvocationAttempt(Attempt):
     def cause(self) -> BaseException | None:
         return self.unsent or self.error
 
-    @property
+    @cached_property
     def reason(self) -> Reason | None:
-        """Why the task did not succeed in this invocation. None for a success."""
+        """Why the task did not succeed in this invocation, once it has ended. None for a success."""
         if self.unsent is not None:
             return "unavailable"
         if self.was_claimed:

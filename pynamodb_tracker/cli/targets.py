@@ -203,7 +203,6 @@ def change_each(
     finally:
         for number in sorted(waiting):  # after a task that was not changed because of an interrupt
             print_result(number)
-        if changed:
-            note(changed)
+        note(changed)
     if refused:
         raise typer.Exit(FOUND)

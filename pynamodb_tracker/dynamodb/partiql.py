@@ -165,7 +165,7 @@ class _Writer:
         return str(name)
 
     def _find_place(self, value: Typed) -> str:
-        """Return a value's placeholder. A plain text may equal the name of a Slot, which is a type of text."""
+        """Return a value's placeholder. A plain text may equal the name of a Parameter, which is a type of text."""
         ((kind, content),) = value.items()
         for place, other in self._values.items():
             ((other_kind, other_content),) = other.items()

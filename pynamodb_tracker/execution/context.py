@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pynamodb.transactions import TransactWrite
 
     from pynamodb_tracker.features.groups.queue import GroupOfRun
-    from pynamodb_tracker.features.waits import Waits
+    from pynamodb_tracker.features.signals import Waits
     from pynamodb_tracker.model.repeat import Repeat
 
 R = TypeVar("R")
@@ -393,7 +393,7 @@ class ExecutionContext(BlockContext[T_co]):
             waits.names |= {name}
 
     def _waits_of_next_step(self) -> Waits:
-        from pynamodb_tracker.features.waits import Waits  # noqa: PLC0415 - few runs wait
+        from pynamodb_tracker.features.signals import Waits  # noqa: PLC0415 - few runs wait
 
         if end_of(self._journal.next_code):
             raise ValueError(f"{self._claim} leads to the end, so no next step could wait")

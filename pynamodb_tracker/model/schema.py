@@ -139,11 +139,6 @@ class UseCase(UnicodeAttribute):
         """Whether any task gets a time to live when it ends."""
         return {self.keep_for, self.keep_ignored_for, self.keep_cancelled_for} != {None}
 
-    def status_key(self, code: int, task_id: str) -> str:
-        """Return a task's index hash key."""
-        shard = zlib.crc32(task_id.encode()) % self.status_shards
-        return f"{self.prefix}{code}{SEPARATOR}{shard}"
-
 
 class Table:
     def __init__(self, owner: type[Model]) -> None:
@@ -294,10 +289,12 @@ class Schema:
     def lane(self) -> int | None:
         return self.use_case.read_shards if self.use_case.urgent else None
 
-    def status_key(self, code: int, task_id: str, *, is_urgent: bool) -> str:
-        if is_urgent and self.use_case.urgent and code not in self._outside_lane:
-            return f"{self.use_case.prefix}{code}{SEPARATOR}{_LANE}"
-        return self.use_case.status_key(code, task_id)
+    def status_key(self, code: int, task_id: str, *, is_urgent: bool = False) -> str:
+        """Return a task's index hash key."""
+        use_case, shard = self.use_case, _LANE
+        if not (is_urgent and use_case.urgent) or code in self._outside_lane:
+            shard = str(zlib.crc32(task_id.encode()) % use_case.status_shards)
+        return f"{use_case.prefix}{code}{SEPARATOR}{shard}"
 
     def status_keys(self, code: int) -> list[str]:
         shards = [*map(str, range(self.use_case.read_shards)), *([_LANE] if code in self.lane_codes else [])]

@@ -49,7 +49,7 @@ class AttributeScan(Generic[T]):
             while left:
                 entry, row = left.popleft()
                 self.place = (entry["create_time"]["S"], *key_of(entry))
-                if row is not None and self._is_as_indexed(row, entry):
+                if row is not None:
                     yield row
                     found += 1
                     if found == limit:

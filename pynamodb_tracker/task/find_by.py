@@ -20,7 +20,8 @@ from pynamodb_tracker.dynamodb.limits import mark_as_key
 from pynamodb_tracker.exceptions import DefinitionError
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.query.attribute_scan import AttributeScan, Place
-from pynamodb_tracker.step.state import State, TaskPage, cursor_of, read_cursor, window
+from pynamodb_tracker.step.pages import TaskPage, cursor_of, read_cursor
+from pynamodb_tracker.step.state import State, window
 
 M = TypeVar("M", bound=TaskRow)
 T = TypeVar("T", bound=TaskRow)

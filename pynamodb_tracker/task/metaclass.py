@@ -18,9 +18,11 @@ from pynamodb_tracker.model.schema import Schema, Table, UseCase
 from pynamodb_tracker.model.serialization import serialize_value
 from pynamodb_tracker.model.signals import SignalName
 from pynamodb_tracker.status import CANCELLED, END, HIGHEST, LOWEST, SPACING, Codes, Status
-from pynamodb_tracker.step import BoundStep, State, Step
+from pynamodb_tracker.step.bound import BoundStep
+from pynamodb_tracker.step.declared import Step
 from pynamodb_tracker.step.definition import StepDefinition
 from pynamodb_tracker.step.signal import Signal, signals_in
+from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.guarded import offered
 
 _UNITS = ("read_capacity_units", "write_capacity_units")

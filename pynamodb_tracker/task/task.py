@@ -15,9 +15,9 @@ from pynamodb_tracker.model import hydration, strict_json
 from pynamodb_tracker.model.row import readable
 from pynamodb_tracker.model.row_state import unreadable_in
 from pynamodb_tracker.status import Status
-from pynamodb_tracker.step import BoundStep, State
+from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.definition import note_created
-from pynamodb_tracker.step.state import counted
+from pynamodb_tracker.step.state import State, counted
 from pynamodb_tracker.task.guarded import GuardedRow
 from pynamodb_tracker.task.metaclass import TaskMeta
 

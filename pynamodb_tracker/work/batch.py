@@ -1,13 +1,13 @@
 """Runs one function on a step's due tasks, each once, and reports the outcomes."""
 
 from collections.abc import Callable
+from typing import Any
 
 from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_temporary
 from pynamodb_tracker.instrumentation import log
 from pynamodb_tracker.work.attempt import Attempt
-from pynamodb_tracker.work.candidates import Candidates
 from pynamodb_tracker.work.dispatcher import Dispatcher
 from pynamodb_tracker.work.outcomes import Report
 from pynamodb_tracker.work.source import FAILURES_IN_A_ROW, OnceThrough, StepWork
@@ -34,15 +34,20 @@ class Batch:
 
     def __init__(
         self,
-        work: StepWork,
-        candidates: Candidates,
+        of: Any,
+        start: Callable[[str], Any],
+        function: Callable[[Any], Any],
         *,
+        threads: int,
         limit: int | None,
         rate: float | None,
         progress: Callable[[Report], object] | None,
+        **which: Any,
     ) -> None:
+        """`of` is the step's definition, and `which` chooses among its due tasks."""
         self.report = Report()
-        self._source = OnceThrough(work, candidates)
+        work = StepWork(of, start, function)
+        self._source = OnceThrough(work, of.candidates(threads=threads, limit=limit, **which))
         self.dispatcher = Dispatcher([self._source], limit=limit, rate=rate)
         self._progress = progress
         self._failures = 0

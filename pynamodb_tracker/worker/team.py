@@ -5,7 +5,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from typing import Any, TypeVar
@@ -130,10 +130,6 @@ def build_dispatcher(settings: WorkerSettings, work_of: Callable[[BoundStep[Any]
     return dispatcher
 
 
-def tallies(dispatcher: Dispatcher) -> list[Tally]:
-    return [replace(source.tally, paused=source.pause is not None) for source in dispatcher.sources]
-
-
 class ThreadTeam(ThreadExecutor):
     name = "pynamodb_tracker worker"
     daemon = True
@@ -158,7 +154,7 @@ class ThreadTeam(ThreadExecutor):
 
     @property
     def tallies(self) -> list[Tally]:
-        return tallies(self.dispatcher)
+        return [source.tally for source in self.dispatcher.sources]
 
     def fail(self, error: BaseException) -> None:
         super().fail(error)

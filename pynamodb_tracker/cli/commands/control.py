@@ -13,6 +13,7 @@ from pynamodb_tracker.cli.command import FOUND, CannotRunError, UseCases, refusi
 from pynamodb_tracker.cli.tasks import ALL_WAITING, print_tasks
 from pynamodb_tracker.cli.terminal import print_table, say, warn
 from pynamodb_tracker.control import item
+from pynamodb_tracker.control.records import record
 from pynamodb_tracker.control.watch import INTERVAL
 from pynamodb_tracker.exceptions import DefinitionError
 from pynamodb_tracker.model.row import readable
@@ -40,7 +41,7 @@ def pause(
     """
     of, end = among.step(step), None if until == clock.NEVER else until
     with refusing(ValueError):
-        paused = commands.pause(of, end, reason, by)
+        paused, _ = commands.pause(of, end, reason, by)
     say(escaped(str(paused)))
     handlers = (
         "handlers acknowledge events and messages of standard queues: make sure that a worker or a schedule runs "
@@ -116,7 +117,10 @@ def _parse_words(words: list[str], *, remove: bool, accept: bool, as_json: bool)
 def _require(model: type[Task], number: int, by: str, *, remove: bool) -> None:
     of, name = f"Step({number}) of {model.__name__}", model.tracker.use_case.name
     with refusing(ValueError):
+        was_required = number in item.read(model).required
         (item.stop_requiring if remove else item.require)(model, number, by)
+    if was_required == remove:
+        record(model, by, "stopped requiring" if remove else "required", f"Step({number})")
     if remove:
         say(f"{of} is not required any more")
         return

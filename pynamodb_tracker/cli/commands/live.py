@@ -176,7 +176,7 @@ def schedules(among: UseCases, *, as_json: opt.Json = False) -> bool:
 
     It reads up to 200 schedules per use case.
 
-    Exits with 1 if a last round did not succeed or a repeating task is ignored.
+    Exits with 1 if a last round did not succeed, or a repeating task is overdue or ignored.
     """
     looked_at = {model: find_schedules(model) for model in among.models}
     found = [each for schedules in looked_at.values() for each in schedules.found]
@@ -189,7 +189,7 @@ def schedules(among: UseCases, *, as_json: opt.Json = False) -> bool:
     for model, schedules in looked_at.items():
         if not schedules.is_all:
             terminal.warn(f"{model.__name__}: only {MOST_SCHEDULES} schedules are listed")
-    return any(each.needs_look for each in found)
+    return any(each.needs_look or each.overdue for each in found)
 
 
 def _schedule_row(each: Schedule) -> list[terminal.Cell]:
@@ -199,7 +199,7 @@ def _schedule_row(each: Schedule) -> list[terminal.Cell]:
         each.task.use_case_id,
         each.rule,
         styled(each.last or "none yet", "red" if is_bad else ""),
-        styled(each.next, "red" if each.task.state.status is Status.IGNORED else ""),
+        styled(each.next_in_words, "red" if each.overdue or each.task.state.status is Status.IGNORED else ""),
     ]
 
 

@@ -22,10 +22,9 @@ from pynamodb_tracker.cli.command import (
 from pynamodb_tracker.cli.targets import NOTHING_ASKED, THREADS, Asked, Unchanged, change_each, change_targets
 from pynamodb_tracker.cli.task_files import Format, LineReader
 from pynamodb_tracker.cli.terminal import say, say_id, warn
-from pynamodb_tracker.control.records import record
 from pynamodb_tracker.exceptions import TaskLockedError, TaskNotFoundError
 from pynamodb_tracker.model.references import round_of
-from pynamodb_tracker.presentation.commands import send_signal
+from pynamodb_tracker.presentation.commands import note, send_signal
 from pynamodb_tracker.presentation.errors import for_people
 from pynamodb_tracker.presentation.task_facts import choices_of, name_of
 from pynamodb_tracker.presentation.text import between, count, escaped
@@ -130,7 +129,7 @@ def signal(
             raise CannotRunError(
                 f"{escaped(task_id)} has started over: add --round {round_of(found)} if the signal is for this round"
             )
-        task, effect = send_signal(awaited, task_id, value[0], by=by, key=key, of_round=of_round)
+        task, effect, _ = send_signal(awaited, task_id, value[0], by=by, key=key, of_round=of_round)
     say(f"{escaped(task_id)}: {name_of(task.state)} ({_EFFECTS_OF_SIGNALS[effect]})")
 
 
@@ -377,7 +376,5 @@ def _is_terminal() -> bool:
     return sys.stdin is not None and sys.stdin.isatty()
 
 
-def _note(
-    model: type[Task], by: str, did: str, words: Sequence[str], reason: str | None = None
-) -> Callable[[int], object]:
-    return lambda tasks: record(model, by, did, " ".join(words), tasks=tasks, reason=reason)
+def _note(model: type[Task], by: str, did: str, words: Sequence[str], reason: str = "") -> Callable[[int], object]:
+    return lambda tasks: note(model, by, did, " ".join(words), tasks, reason=reason)

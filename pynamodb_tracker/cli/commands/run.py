@@ -21,19 +21,19 @@ from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.command import UseCases
 from pynamodb_tracker.cli.interrupts import StoppedError, StopRequest, last_output, run_stoppable, safe_stderr
 from pynamodb_tracker.cli.terminal import say, warn
-from pynamodb_tracker.control.records import record
 from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.execution.call import call
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.model.failure import message_of
+from pynamodb_tracker.presentation.commands import note
 from pynamodb_tracker.presentation.errors import ErrorGroups, for_people, one_line
-from pynamodb_tracker.presentation.overview import find_pause
 from pynamodb_tracker.presentation.text import age, between, count, escaped
+from pynamodb_tracker.presentation.waiting import find_pause
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
-from pynamodb_tracker.work.attempt import Attempt, was_taken
+from pynamodb_tracker.work.attempt import Attempt, lost_to_other
 from pynamodb_tracker.work.batch import add_to, concerns_all
 from pynamodb_tracker.work.bulk import with_rows
 from pynamodb_tracker.work.candidates import Candidates
@@ -316,7 +316,7 @@ class WatchedBatch:
             self.report.refused[attempt.task_id] = attempt.error
         else:
             add_to(self.report, attempt)
-        self.taken += attempt.was_taken and not self.selection.is_named
+        self.taken += attempt.lost_to_other and not self.selection.is_named
         self.progress.show(self.done, self.numbers())
         if attempt.error is not None and attempt.outcome == "refused" and concerns_all(attempt.error):
             raise attempt.error
@@ -345,7 +345,7 @@ class WatchedBatch:
     def refused(self) -> dict[str, Exception]:
         """Why tasks were not run or not recorded, without tasks that others claimed first."""
         known = self.report.refused.items()
-        return {task_id: error for task_id, error in known if self.selection.is_named or not was_taken(error)}
+        return {task_id: error for task_id, error in known if self.selection.is_named or not lost_to_other(error)}
 
     @property
     def done(self) -> int:
@@ -438,9 +438,8 @@ def _run(verb: str, batch: WatchedBatch, *, dry_run: bool, as_json: bool) -> boo
             ended = error
     with last_output():
         (batch.print_json if as_json else batch.print_report)(stopped=ended is not None)
-    if number := batch.number_reopened:
-        about = f"{selection.step.name}.{Status.IGNORED}"
-        record(selection.step.model, opt.person(), "reopened", about, tasks=number, reason="retry --reopen-ignored")
+    about, reason = f"{selection.step.name}.{Status.IGNORED}", "retry --reopen-ignored"
+    note(selection.step.model, opt.person(), "reopened", about, batch.number_reopened, reason=reason)
     if isinstance(ended, StoppedError):
         raise typer.Exit(ended.exit_code)
     if ended is not None:

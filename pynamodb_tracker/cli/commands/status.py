@@ -13,9 +13,9 @@ from pynamodb_tracker.cli.tasks import held_back
 from pynamodb_tracker.cli.terminal import COLOURS, console, say, write
 from pynamodb_tracker.model import strict_json
 from pynamodb_tracker.presentation.children import MOST_CHECKED, Blocked, find_blocked
-from pynamodb_tracker.presentation.overview import Number, behind, control_of, limits_in_use, waiting_of
 from pynamodb_tracker.presentation.task_facts import BRANCH, GAVE_UP, is_branch, name_of, steps_of
 from pynamodb_tracker.presentation.text import age, count, escaped, stamp
+from pynamodb_tracker.presentation.waiting import Number, control_of, lateness_of, limits_in_use, waiting_of
 from pynamodb_tracker.status import Status, end_of
 from pynamodb_tracker.step.signal import signals_in
 from pynamodb_tracker.step.state import State, counted
@@ -73,7 +73,7 @@ def _count_waits(model: type[Task], counts: Mapping[State[Any], Any]) -> dict[St
     waits = {state: Number(found.waiting) for state, found in counts.items()}
     for state, found in counts.items():
         if state.status is Status.PENDING and signals_in(model) and found.tasks > found.waiting:
-            number, _ = waiting_of(model._bound_steps[state.step])
+            number = waiting_of(model._bound_steps[state.step])
             waits[state] = Number(max(number.tasks, found.waiting), number.more)
     return waits
 
@@ -84,7 +84,7 @@ def _find_blocked(model: type[Task], waits: Mapping[State[Any], Number]) -> list
 
 
 def _find_lateness(model: type[Task]) -> dict[str, Any]:
-    views = behind(steps_of(model))
+    views = lateness_of(steps_of(model))
     due = {f"{view.step.name}.{status}": since.total_seconds() for view in views for status, since in view.late.items()}
     expired = {view.step.name: view.abandoned.total_seconds() for view in views if view.abandoned is not None}
     return ({"due_for": due} if due else {}) | ({"lock_expired_for": expired} if expired else {})
@@ -96,7 +96,7 @@ def _build_lines(model: type[Task], on: Console) -> Iterator[Text]:
         del counts[model.cancelled]
     total = sum(found.tasks for found in counts.values())
     note = "" if model.tracker.use_case.index_succeeded else ", without succeeded ones"
-    late = behind(steps_of(model))
+    late = lateness_of(steps_of(model))
     yield Text.assemble((model.__name__, "bold"), f": {count(total)} in {location(model)}{note}")
     control = control_of(model)
     yield from held_back(control.in_force, control.undeclared(model), limits_in_use(model))
