@@ -1,5 +1,7 @@
 """What a shell completes."""
 
+from collections.abc import Callable
+
 import pytest
 from typer.testing import CliRunner
 
@@ -66,7 +68,12 @@ def test_a_shell_that_completes_a_line_names_the_command_in_a_variable(
     monkeypatch: pytest.MonkeyPatch, variable: str, line: str, words: list[str]
 ) -> None:
     found: list[list[str]] = []
-    monkeypatch.setattr(cli, "build_app", lambda words: found.append(words) or (lambda: None))
+
+    def build(words: list[str]) -> Callable[[], None]:
+        found.append(words)
+        return lambda: None
+
+    monkeypatch.setattr(cli, "build_app", build)
     monkeypatch.setattr("sys.argv", ["pynamodb-tracker", "status", "--json"])
     monkeypatch.setenv(variable, line)
     cli.main()

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from pynamodb_tracker import Step, Task, UseCase, Worker, strict_json
+from pynamodb_tracker import Step, Task, UseCase, Worker
 from pynamodb_tracker.apscheduler import DynamoDBJobStore
 from pynamodb_tracker.aws_lambda import invocation
 from pynamodb_tracker.control import flow, limit, records, watch
@@ -23,7 +23,17 @@ from pynamodb_tracker.execution import context, transaction
 from pynamodb_tracker.features import checkpoints, merges
 from pynamodb_tracker.features.children import child_list, follow_ups
 from pynamodb_tracker.features.groups import records as group_records
-from pynamodb_tracker.model import changes, failure_log, overflow, recent_ends, references, row, schema, signals
+from pynamodb_tracker.model import (
+    changes,
+    failure_log,
+    overflow,
+    recent_ends,
+    references,
+    row,
+    schema,
+    signals,
+    strict_json,
+)
 from pynamodb_tracker.model.cost import NEW_TABLE_UNITS, PARTITION_UNITS, QUOTA_UNITS, Load, size_for, write_units
 from pynamodb_tracker.presentation import overview
 from pynamodb_tracker.task import metaclass
