@@ -15,7 +15,7 @@ from pynamodb_tracker.cli.interrupts import reserve_standard_descriptors
 from pynamodb_tracker.cli.options import usage_of
 from pynamodb_tracker.cli.terminal import warn
 
-__all__ = ["app", "build_app", "main"]
+__all__ = ["app", "build_app", "run_command_line"]
 
 app: typer.Typer
 """The command line with all commands. It is built at its first use."""
@@ -152,7 +152,7 @@ def build_app(words: Sequence[str] = ()) -> typer.Typer:
     return app
 
 
-def main() -> None:
+def run_command_line() -> None:
     """Run the command of this process, or complete it for a shell."""
     completed = os.environ.get("COMP_WORDS", os.environ.get("_TYPER_COMPLETE_ARGS"))
     words = sys.argv if completed is None else completed.rpartition(" ")[0].split()

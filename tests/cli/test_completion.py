@@ -76,5 +76,5 @@ def test_a_shell_that_completes_a_line_names_the_command_in_a_variable(
     monkeypatch.setattr(cli, "build_app", build)
     monkeypatch.setattr("sys.argv", ["pynamodb-tracker", "status", "--json"])
     monkeypatch.setenv(variable, line)
-    cli.main()
+    cli.run_command_line()
     assert found == [words]
