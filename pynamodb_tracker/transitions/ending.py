@@ -1,8 +1,5 @@
 """Ending a run: how an end is built and sent, whether it was applied, and the ends without success."""
 
-from __future__ import annotations
-
-import logging
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeVar, cast
@@ -16,6 +13,7 @@ from pynamodb_tracker.dynamodb.error_codes import is_in_doubt, is_invalid
 from pynamodb_tracker.dynamodb.retries import slept_before_retry
 from pynamodb_tracker.exceptions import LockLostError
 from pynamodb_tracker.features.overflow import expire, log_failures
+from pynamodb_tracker.instrumentation import log
 from pynamodb_tracker.model.changes import as_stored
 from pynamodb_tracker.model.failure import Failure, add_note, first_failure, first_failure_text, type_of
 from pynamodb_tracker.model.failure_log import failures_in_row, for_row, without_repeated
@@ -39,7 +37,6 @@ from pynamodb_tracker.writes.transition import Stored, Transition, get, is_urgen
 
 T = TypeVar("T", bound=TaskRow)
 
-log = logging.getLogger("pynamodb_tracker")
 
 _KEPT_FENCES = 8
 """How many unfinished claims a row remembers. An older one counts as lost."""
