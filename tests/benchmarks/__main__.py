@@ -1,4 +1,4 @@
-"""Prints the benchmarks that are named on the command line, or all but the soak: 20 minutes on two cores."""
+"""Prints the benchmarks that the command line names, or all of BENCHMARKS: 20 minutes on two cores."""
 
 import argparse
 import time
@@ -11,14 +11,9 @@ from tests.benchmarks import (
     cold,
     cost,
     cpu,
-    finding,
     hooks,
     imports,
-    latency,
     layouts,
-    live,
-    loops,
-    page,
     queries,
     settings,
     soak,
@@ -33,22 +28,16 @@ BENCHMARKS: dict[str, Callable[[], Iterator[str]]] = {
     "settings": settings.report,
     "cpu": cpu.report,
     "hooks": hooks.report,
-    "live": live.report,
     "imports": imports.report,
     "cold": cold.report,
     "workers": workers.report,
     "batch": batch.report,
-    "loops": loops.report,
     "queries": queries.report,
     "layouts": layouts.report,
-    "page": page.report,
 }
 
-
 BY_NAME_ONLY: dict[str, Callable[[], Iterator[str]]] = {
-    "finding": finding.report,
     "lambda": pipeline.report,
-    "latency": latency.report,
     "soak": soak.report,
 }
 """Benchmarks that take many minutes, and run only if they are named."""
