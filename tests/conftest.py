@@ -17,7 +17,7 @@ from pynamodb_tracker.dynamodb.backoff import RANDOM
 from tests.engine.dynoxide import PATH_VARIABLE, find_or_build
 from tests.engine.engine import AWS, HOW_TO_GET_ONE, VARIABLE, Engine, EngineUnavailable, find, start
 from tests.engine.proxy import Proxy
-from tests.support.quick_botocore import leave_signatures_out, remember_names_and_endpoints
+from tests.support.quick_botocore import leave_signatures_out, remember_names_and_endpoints, share_descriptions
 from tests.support.untraced import leave_processes_out, leave_requests_out, measuring, unmeasured
 
 NO_ENGINE = "no engine: "
@@ -92,6 +92,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if not is_for_aws:
         leave_signatures_out()
         remember_names_and_endpoints()
+        share_descriptions()
     for name in ("random", "getrandbits"):
         setattr(RANDOM, name, getattr(DRAWS, name))
 

@@ -1,10 +1,13 @@
-"""Skips work of botocore that takes half of its CPU time, and that no engine checks: signatures, names, endpoints."""
+"""Skips work of botocore that takes half of its CPU time: signatures, which no engine checks, and repeated look-ups."""
 
+import functools
 from typing import Any
 
+import botocore.session
 from botocore.auth import SigV4Auth
 from botocore.exceptions import NoCredentialsError
 from botocore.hooks import EventAliaser
+from botocore.loaders import create_loader
 from botocore.regions import EndpointRulesetResolver
 
 _add_auth = SigV4Auth.add_auth
@@ -16,6 +19,11 @@ _aliases: dict[str, str] = {}
 def leave_signatures_out() -> None:
     """Replace all signatures of requests with a constant, for the rest of this process."""
     SigV4Auth.add_auth = _add_constant
+
+
+def share_descriptions() -> None:
+    """Let all sessions share AWS's service descriptions, because reading them takes longer than most tests."""
+    botocore.session.create_loader = functools.cache(create_loader)  # type: ignore[attr-defined]  # it is imported there
 
 
 def remember_names_and_endpoints() -> None:
