@@ -40,10 +40,10 @@ def is_moto(model: type[Task]) -> bool:
 def chosen(config: pytest.Config, ways: Sequence[tuple[str, ...]]) -> list[Any]:
     """Return the ways to run a test that pytest's options select, as values for `parametrize`.
 
-    pytest does not create the other tests, because creating and skipping thousands takes seconds per process. `--quick`
-    selects moto, `--one-engine` dynoxide, or moto where dynoxide lacks that way.
+    pytest does not create the other tests, because creating and skipping thousands takes seconds per process.
+    `--in-memory` selects moto, `--one-engine` dynoxide, or moto where dynoxide lacks that way.
     """
-    if config.getoption("quick"):
+    if config.getoption("in_memory"):
         ways = [way for way in ways if way[0] == "moto"]
     elif _prefers_dynoxide(config):
         ways = [way for way in ways if way[0] == "dynoxide" or ("dynoxide", *way[1:]) not in ways]
