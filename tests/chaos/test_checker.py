@@ -12,6 +12,7 @@ from tests.chaos import (
     breaks_of_people,
     breaks_of_queues,
     breaks_of_slots,
+    queue_story,
 )
 from tests.chaos.checker import OF_ROWS, OF_RUNS, violations
 from tests.chaos.events import Event, Log, read
@@ -163,6 +164,17 @@ def test_a_slot_whose_response_came_after_its_end_was_never_held() -> None:
     story = sound()
     breaks_of_slots.told(story, 1.0, "take", "a", left=2.0)
     breaks_of_slots.told(story, 2.5, "take", "b", left=-0.1)
+
+    assert violations(story.history, story.final) == []
+
+
+def test_a_cancelled_report_that_was_reopened_continues_after_its_branch() -> None:
+    story = sound()
+    queue_story.change_queue(story.final, "report/r", marks=[(90, 1), (10, 2), (20, 3)])
+    story.history.queues = [event for event in story.history.queues if (event.kind, event.task) != ("done", "report/r")]
+    assert [each.promise for each in violations(story.history, story.final)] == ["steps of queues take turns"]
+
+    queue_story.told(story.history, "command", "report/r", what="reopen")
 
     assert violations(story.history, story.final) == []
 

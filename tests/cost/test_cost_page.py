@@ -196,12 +196,20 @@ def of_events(shop: Shop) -> Iterator[tuple[str, list[str]]]:
 
 
 def of_signals(shop: Shop) -> Iterator[tuple[str, list[str]]]:
+    with stopped_clock() as clock:
+        undecided = shop.order(wait_for=Order.paid, until=MINUTE)
+        clock.advance(2 * MINUTE)
+        Order.pay.run(undecided, nothing)
+        effects = list[str]()
+        late = shop.use(lambda: effects.append(Order.paid.send(undecided, 1).effect))
+    assert effects == ["late"]
     task_id, other = shop.order(wait_for=Order.paid), shop.order()
     due, early, again = (shop.use(partial(Order.paid.send, each, 1)) for each in (task_id, other, other))
+    assert figures(late) == figures(again)
     signal = "[signal](../how-to/wait-for-a-signal.md)"
-    yield f"a {signal} that makes a task due", [w(due), "0"]
-    yield "another signal", [w(early), "0"]
-    yield "a repeated or late signal", [w(again), "0"]
+    yield f"a {signal} that makes a task due", [w(due), shown(due.read_units)]
+    yield "another signal", [w(early), shown(early.read_units)]
+    yield "a repeated or late signal", [w(again), shown(again.read_units)]
 
 
 def of_merging(shop: Shop) -> Iterator[tuple[str, list[str]]]:

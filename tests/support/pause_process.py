@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from pynamodb_tracker import Step, UseCase, Worker
 from pynamodb_tracker.aws_lambda import handles
@@ -22,12 +22,13 @@ from tests.support.worker_process import obey, tell
 READ_AFTER = 0.2
 """Seconds between two reads of the control item, instead of five."""
 
+S = TypeVar("S")
 Starts = list[tuple[str, str, int, float]]
 
 stopped = threading.Event()
 when_stopped: list[Callable[[], object]] = [stopped.set]
 reads: list[float] = []
-"""When this process first read that a step is paused."""
+"""When this process first read the person's command."""
 
 
 class PauseWorker(processes.Worker):
@@ -94,19 +95,21 @@ def pause(order: Any, seconds: str) -> None:
     time.sleep(processes.TIMEOUT)
 
 
-def _say_when_it_is_read() -> None:
+def say_when_it_is_read(is_in: Callable[[watch._Known], object]) -> None:
+    """Read the control item more often, and print "read" once it contains what is waited for."""
+    watch.INTERVAL = timedelta(seconds=READ_AFTER)
     read = watch._Known._read
 
     def read_and_say(known: watch._Known, model: Any) -> None:
         read(known, model)
-        if known.pauses and not reads:
+        if is_in(known) and not reads:
             reads.append(time.time())
             tell("read")
 
     watch._Known._read = read_and_say  # type: ignore[method-assign, assignment]
 
 
-def until_stopped(command: Callable[[Any], Starts]) -> Callable[[Any], tuple[float, Starts]]:
+def until_stopped(command: Callable[[Any], S]) -> Callable[[Any], tuple[float, S]]:
     """Return a function that runs the command until a line arrives."""
 
     def stop() -> None:
@@ -114,7 +117,7 @@ def until_stopped(command: Callable[[Any], Starts]) -> Callable[[Any], tuple[flo
         for call in when_stopped:
             call()
 
-    def run(order: Any) -> tuple[float, Starts]:
+    def run(order: Any) -> tuple[float, S]:
         threading.Thread(target=stop).start()
         starts = command(order)
         return reads[0], starts
@@ -123,7 +126,6 @@ def until_stopped(command: Callable[[Any], Starts]) -> Callable[[Any], tuple[flo
 
 
 def main(settings: dict[str, Any], command: str, *arguments: str) -> None:
-    watch.INTERVAL = timedelta(seconds=READ_AFTER)
-    _say_when_it_is_read()
+    say_when_it_is_read(lambda known: known.pauses)
     function = globals()[command]
     obey(orders(**settings), function if command == "pause" else until_stopped(function), *arguments)
