@@ -17,7 +17,12 @@ from pynamodb_tracker.dynamodb.backoff import RANDOM
 from tests.engine.dynoxide import PATH_VARIABLE, find_or_build
 from tests.engine.engine import AWS, HOW_TO_GET_ONE, VARIABLE, Engine, EngineUnavailable, find, start
 from tests.engine.proxy import Proxy
-from tests.support.quick_botocore import leave_signatures_out, remember_names_and_endpoints, share_descriptions
+from tests.support.quick_botocore import (
+    leave_signatures_out,
+    pass_items_on,
+    remember_names_and_endpoints,
+    share_descriptions,
+)
 from tests.support.untraced import leave_processes_out, leave_requests_out, measuring, unmeasured
 
 NO_ENGINE = "no engine: "
@@ -103,6 +108,7 @@ def pytest_configure(config: pytest.Config) -> None:
         leave_signatures_out()
         remember_names_and_endpoints()
         share_descriptions()
+        pass_items_on()
     for name in ("random", "getrandbits"):
         setattr(RANDOM, name, getattr(DRAWS, name))
 
