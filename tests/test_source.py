@@ -59,7 +59,7 @@ def test_the_package_writes_json_in_one_place() -> None:
         if isinstance(node.value, ast.Name) and node.value.id == "json" and node.attr in OTHER_WAYS
     }
     imported = {module for module, node in each(ast.ImportFrom) if node.module == "json"}
-    assert used | imported == {"strict_json.py"}
+    assert used | imported == {"model/strict_json.py"}
 
 
 def compares_an_end(compare: ast.Compare) -> bool:

@@ -12,7 +12,9 @@ from tests.benchmarks import (
     cpu,
     hooks,
     imports,
+    latency,
     layouts,
+    loops,
     queries,
     settings,
     workers,
@@ -29,13 +31,15 @@ BENCHMARKS: dict[str, Callable[[], Iterator[str]]] = {
     "cold": cold.report,
     "workers": workers.report,
     "batch": batch.report,
+    "loops": loops.report,
     "queries": queries.report,
     "layouts": layouts.report,
+    "latency": latency.report,
 }
 
 PRINTED = Path(__file__).parent / "printed"
 KEPT = ("cost", "cpu")
-"""Their tables are kept: tests/cost/test_documented.py compares docs/explanation/cost.md with them."""
+"""Their tables are kept: tests/cost/test_cost_page.py compares docs/explanation/cost.md with them."""
 
 
 def main() -> None:

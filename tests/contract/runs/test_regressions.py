@@ -18,11 +18,10 @@ from pynamodb_tracker import (
 )
 from pynamodb_tracker.task.metaclass import TaskMeta
 from pynamodb_tracker.testing import StoppedClock
-from tests.support.engines import only_moto
 from tests.support.shop import AppTask, Order
 from tests.support.through import Dispatch, through
 
-pytestmark = [only_moto, pytest.mark.usefixtures("table")]
+pytestmark = pytest.mark.usefixtures("table")
 
 
 def fails_from(number: int, error: BaseException) -> Any:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pynamodb_tracker.strict_json import MAX_DEPTH, dumps, is_too_deep, marked
+from pynamodb_tracker.model.strict_json import MAX_DEPTH, dumps, is_too_deep, marked
 from tests.support.rows import nested
 
 
