@@ -62,7 +62,7 @@ RETRIES = retries.TRIES - 1
 LONGEST_PAUSE = 0.05 * 2 ** (RETRIES - 1)  # seconds, of pauses that begin with 50 ms and double
 FIRST_ROWS = follow_ups._MOST_WITH_SUCCESS
 LONGEST_PERSISTING = default(retries.slept_before_retry, "longest")
-WORDS = {3: "three", 4: "four", 5: "five", 10: "ten"}
+WORDS: dict[float, str] = {3: "three", 4: "four", 5: "five", 10: "ten"}
 HALF_A_SECOND = {0.5: "half a second"}
 
 SENTENCES: dict[str, list[str]] = {
@@ -255,7 +255,8 @@ def requests_of_now(number_of_steps: int) -> int:
             table_name = "now"
 
     steps = {f"step_{number}": Step(100 * (number + 1)) for number in range(number_of_steps)}
-    use_case = type(Task)("Now", (NowTask,), {"use_case_id": UseCase("now"), **steps})
+    meta: Any = type(Task)
+    use_case = meta("Now", (NowTask,), {"use_case_id": UseCase("now"), **steps})
     with local_table(NowTask):
         answer = TestClient(dashboard(use_case, user=lambda _: "ada")).get("/")
     [found] = re.findall(r"(\d+) requests", answer.text)
