@@ -1,4 +1,4 @@
-"""Each figure on the page about cost is measured, worked out from what is measured, or printed by `make bench`."""
+"""Each figure of README and of the page about cost is measured, worked out from that, or printed by `make bench`."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -16,7 +16,7 @@ from pynamodb.attributes import UnicodeAttribute
 from pynamodb_tracker import ConcurrencyLimit, FindBy, Repeat, Signal, Step, Task, UseCase
 from pynamodb_tracker.aws_lambda import handles
 from pynamodb_tracker.control import watch
-from pynamodb_tracker.cost import IDLE_READS, Load, dollars, size_for, write_units
+from pynamodb_tracker.model.cost import IDLE_READS, Load, dollars, size_for, write_units
 from pynamodb_tracker.presentation.children import family_of
 from pynamodb_tracker.presentation.task_facts import read_task
 from pynamodb_tracker.testing import sqs_event, stopped_clock
@@ -25,11 +25,13 @@ from tests.benchmarks.cost import SIZES, measured
 from tests.benchmarks.settings import Further
 from tests.benchmarks.usage import Usage, usages
 from tests.benchmarks.ways import engine
-from tests.cost.test_documented import ROOT, cells, shown
 
 PAGE = "docs/explanation/cost.md"
+ROOT = Path(__file__).parents[2]
 PRINTED = Path(__file__).parents[1] / "benchmarks" / "printed"
 MINUTE = timedelta(minutes=1)
+LONG = "failure with a traceback of 2 KB"
+AGAIN = "the same failure again"
 OF_OWN = ", and your own rows twice"
 
 
@@ -139,6 +141,18 @@ def benched() -> Benched:
         made.client.close()
         found[name] = {each: [of[each] for of in sizes] for each in sizes[0]}
     return found
+
+
+def cells(page: str, row: str) -> list[str]:
+    """Return the cells of a row of a table."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    lines = [line.strip("|").split("|") for line in text.splitlines() if line.startswith("|")]
+    ((_, *found),) = [line for line in lines if line[0].strip() == row and not line[1].strip().startswith("**")]
+    return [cell.strip() for cell in found]
+
+
+def shown(*values: float) -> str:
+    return "; ".join(f"{value:g}" for value in values)
 
 
 def w(*used: Usage) -> str:
@@ -340,6 +354,38 @@ def test_each_setting_that_is_a_benchmark_costs_what_the_page_says(benched: Benc
         "`reopen`": [w(small["reopen"]), "0"],
     }
     assert {row: cells(PAGE, row) for row in expected} == expected
+
+
+def test_the_readme_says_what_a_run_takes(benched: Benched) -> None:
+    small = {name: used[0] for name, used in benched["library"].items()}
+    run, failing, first = small["run"], small["failing run"], small[LONG]
+    assert cells("README.md", "create") == [shown(small["create"].requests), shown(small["create"].write_units)]
+    assert cells("README.md", "run: claim and finish") == [shown(run.requests), shown(run.write_units)]
+    assert cells("README.md", "run that fails") == [shown(failing.requests), shown(failing.write_units)]
+    assert cells("README.md", "run that fails with a new, long traceback") == [
+        shown(first.requests),
+        shown(first.write_units),
+    ]
+    assert (small[AGAIN].requests, small[AGAIN].write_units) == (failing.requests, failing.write_units)
+    refused = small["refused, with the reason"]
+    assert cells("README.md", "refused claim, with its reason") == [
+        shown(refused.requests),
+        f"{shown(refused.write_units)}, and {shown(refused.read_units)} read unit",
+    ]
+
+
+def test_the_page_says_what_failures_and_large_data_take(benched: Benched) -> None:
+    found = benched["library"]
+    assert cells(PAGE, f"a {LONG}") == [shown(found[LONG][0].write_units), "0"]
+    assert cells(PAGE, AGAIN) == [shown(found[AGAIN][0].write_units), "0"]
+    assert cells(PAGE, "create") == [shown(each.write_units) for each in found["create"]]
+    assert cells(PAGE, "run that does not use it") == [shown(each.write_units) for each in found["run"]]
+    assert cells(PAGE, "run that changes it") == [both(each) for each in found["run that adds to data"]]
+
+
+def test_a_failure_costs_the_same_whatever_the_size_of_the_data(benched: Benched) -> None:
+    for name, expected in {"failing run": (2, 6), LONG: (3, 7), AGAIN: (2, 6)}.items():
+        assert {(each.requests, each.write_units) for each in benched["library"][name]} == {expected}
 
 
 def test_data_costs_what_the_page_says(benched: Benched) -> None:

@@ -18,7 +18,6 @@ from pynamodb_tracker import Step, Task, UseCase, Worker, strict_json
 from pynamodb_tracker.apscheduler import DynamoDBJobStore
 from pynamodb_tracker.aws_lambda import invocation
 from pynamodb_tracker.control import flow, limit, records, watch
-from pynamodb_tracker.cost import NEW_TABLE_UNITS, PARTITION_UNITS, QUOTA_UNITS, Load, size_for, write_units
 from pynamodb_tracker.doctor import settings
 from pynamodb_tracker.dynamodb import batch_execute, connection, limits, retries, side_by_side, write_batcher
 from pynamodb_tracker.execution import context, transaction
@@ -26,6 +25,7 @@ from pynamodb_tracker.features import checkpoints, merges
 from pynamodb_tracker.features.children import child_list, follow_ups
 from pynamodb_tracker.features.groups import records as group_records
 from pynamodb_tracker.model import changes, failure_log, overflow, recent_ends, references, row, schema, signals
+from pynamodb_tracker.model.cost import NEW_TABLE_UNITS, PARTITION_UNITS, QUOTA_UNITS, Load, size_for, write_units
 from pynamodb_tracker.presentation import overview
 from pynamodb_tracker.task import metaclass
 from pynamodb_tracker.testing import local_table
@@ -62,7 +62,7 @@ RETRIES = retries.TRIES - 1
 LONGEST_PAUSE = 0.05 * 2 ** (RETRIES - 1)  # seconds, of pauses that begin with 50 ms and double
 FIRST_ROWS = follow_ups._MOST_WITH_SUCCESS
 LONGEST_PERSISTING = default(retries.slept_before_retry, "longest")
-WORDS: dict[float, str] = {3: "three", 4: "four", 5: "five", 10: "ten"}
+WORDS = {3: "three", 4: "four", 5: "five", 10: "ten"}
 HALF_A_SECOND = {0.5: "half a second"}
 
 SENTENCES: dict[str, list[str]] = {
@@ -151,7 +151,7 @@ SENTENCES: dict[str, list[str]] = {
     "how-to/process-sqs-batches.md": [f"{sum(write_units(Load(rate=1, steps=0))):g} write units per new task"],
     "how-to/retry-and-reopen.md": [f"the {failure._MOST_POSTPONED + 1:,}st postponement counts"],
     "how-to/run-a-worker.md": [
-        f"touches the `--health-file` every {WORDS[team._SIGN_INTERVAL]} seconds",
+        f"touches the `--health-file` every {WORDS[int(team._SIGN_INTERVAL)]} seconds",
         f"`grace` time to finish, {seconds(default(Worker, 'grace'))} seconds by default",
         f"`max_poll_interval`, {seconds(default(Worker, 'max_poll_interval'))} seconds by default",
     ],
@@ -255,8 +255,8 @@ def requests_of_now(number_of_steps: int) -> int:
             table_name = "now"
 
     steps = {f"step_{number}": Step(100 * (number + 1)) for number in range(number_of_steps)}
-    meta: Any = type(Task)
-    use_case = meta("Now", (NowTask,), {"use_case_id": UseCase("now"), **steps})
+    make: Any = type(Task)
+    use_case = make("Now", (NowTask,), {"use_case_id": UseCase("now"), **steps})
     with local_table(NowTask):
         answer = TestClient(dashboard(use_case, user=lambda _: "ada")).get("/")
     [found] = re.findall(r"(\d+) requests", answer.text)
