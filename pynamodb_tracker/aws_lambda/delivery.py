@@ -2,9 +2,8 @@
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
@@ -18,7 +17,7 @@ from pynamodb_tracker.aws_lambda.invocation import InvocationAttempt, RunningInv
 from pynamodb_tracker.aws_lambda.journal import InvocationLog
 from pynamodb_tracker.aws_lambda.queue import Queue
 from pynamodb_tracker.aws_lambda.result import Invocation, Reason
-from pynamodb_tracker.aws_lambda.trigger import Record, Replies, TaskId, Trigger, UnreadableEventError
+from pynamodb_tracker.aws_lambda.trigger import Record, Replies, Reply, TaskId, Trigger, UnreadableEventError
 from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher, batcher_for
 from pynamodb_tracker.exceptions import ConcurrencyLimitReachedError, TrackerError
 from pynamodb_tracker.execution.context import ExecutionContext
@@ -43,6 +42,7 @@ class SentSignal(NamedTuple):
     cause: BaseException | None
     is_broken: bool
     is_only_here: bool = False
+    runs_again_alone: bool = False
 
 
 Attempt = InvocationAttempt | SentSignal
@@ -51,9 +51,14 @@ Attempt = InvocationAttempt | SentSignal
 class _Runner(Protocol):
     """A handler's part in a delivery, as a RecordRunner has it."""
 
-    replies: Replies
-    threads: int
-    creates_first: bool
+    @property
+    def replies(self) -> Replies: ...
+
+    @property
+    def threads(self) -> int: ...
+
+    @property
+    def creates_first(self) -> bool: ...
 
     def create_missing(self, records: Sequence[Record], trigger: Trigger, invocation: RunningInvocation) -> int: ...
 
@@ -68,8 +73,7 @@ class _Runner(Protocol):
     def response_to(self, event: Any, result: Invocation[Any]) -> dict[str, Any]: ...
 
 
-@dataclass(slots=True, kw_only=True)
-class RecordRunner(Generic[T]):
+class RecordRunner(NamedTuple, Generic[T]):
     step: BoundStep[T]
     function: Callable[[ExecutionContext[T], Any], Any]
     task_id: TaskId
@@ -204,14 +208,14 @@ class Delivery:
         self._trigger = trigger
         self._invocation = invocation
         self._log = log
-        self._batcher = batcher_for(runner.threads)
-        self._replies = runner.replies.over(trigger.replies)
+        self._batcher: WriteBatcher | None = None  # set while several records may run
         self._guard = threading.Lock()  # records may run on several threads
         self._began = False
         self._attempts: list[Attempt] = []
         self._errors: list[BaseException] = []  # why records must be redelivered
         self._undone: list[Record] = []  # to redeliver
         self._left: list[Record] = []  # to redeliver because no time was left
+        self._alone: list[list[Record]] = []  # to run one by one, because the first record may kill the function
 
     def process(self, event: object) -> Any:
         try:
@@ -237,19 +241,23 @@ class Delivery:
         self._check_order(records)
         if self._runner.creates_first and len(records) > 1:  # a single record's claim creates its task
             self._create_missing(records)
-        in_threads(self._run_in_order, self._lanes(records), self._runner.threads)
+        lanes = self._lanes(records)
+        self._batcher = batcher_for(min(self._runner.threads, len(lanes)))
+        in_threads(self._run_in_order, lanes, self._runner.threads)
+        self._batcher = None
+        in_threads(self._run_in_order, self._alone, 1)
         if self._left:
             first, created = self._left[0], self._create_missing(self._left)
             text = f"no time left for {len(self._left)} records from {first.name} on: they will be redelivered"
             if created:
                 text += f". {created} of their tasks were created, so a schedule can run them sooner"
             self._log.write(logging.WARNING, text, first, outcome="left")
-        broken = [each.cause for each in self._attempts if each.is_broken and self._replies.to(each.reason) == "raise"]
+        broken = [each.cause for each in self._attempts if each.is_broken and self._reply_to(each.reason) == "raise"]
         if broken and broken[0] and len(broken) == len(self._attempts):
             raise broken[0]  # alarms watch for errors
         undone = {id(record) for record in self._undone}
         failures = [{"itemIdentifier": record.identifier or record.name} for record in records if id(record) in undone]
-        if failures and self._replies.batch == "raise":
+        if failures and (self._runner.replies.batch or self._trigger.replies.batch) == "raise":
             cause = self._errors[0] if self._errors else None
             raise TrackerError(f"{len(failures)} of {len(records)} records must be redelivered") from cause
         return failures[:1] if self._trigger.is_stream else failures  # a stream redelivers all later ones, too
@@ -262,8 +270,8 @@ class Delivery:
     def _check_order(self, records: list[Record]) -> None:
         if self._trigger.keeps_groups and any(record.group for record in records):
             for name in ("locked", "not_ready", "paused", "limited", "failed", "released", "unavailable"):
-                replies = self._runner.replies if name == "paused" else self._replies  # the default keeps the order
-                if getattr(replies, name) == "ack":
+                # The default of `paused` keeps the order.
+                if (self._runner.replies.paused if name == "paused" else self._reply_to(name)) == "ack":
                     raise ValueError(
                         f'Replies({name}="ack") breaks the order of a FIFO queue: the group\'s next message would run '
                         "before this task is done. Leave it out, and give the step no retry_delay, so that the queue's "
@@ -271,16 +279,16 @@ class Delivery:
                         "order, and use a standard queue"
                     )
 
-    def _lanes(self, records: list[Record]) -> Iterable[list[Record]]:
+    def _lanes(self, records: list[Record]) -> list[list[Record]]:
         if self._trigger.is_stream:
             return [records]
         lanes: dict[object, list[Record]] = {}
         for record in records:
             lanes.setdefault(id(record) if record.group is None else record.group, []).append(record)
-        return lanes.values()
+        return list(lanes.values())
 
     def _run_in_order(self, lane: list[Record]) -> None:
-        """Run records until one must be redelivered, with all later ones."""
+        """Run records until one must be redelivered or must run alone, with all later ones."""
         for place, record in enumerate(lane):
             if self._began and not self._invocation.has_time_for(_TOO_LATE):
                 with self._guard:
@@ -288,7 +296,12 @@ class Delivery:
                     self._undone += lane[place:]
                 return
             self._began = True
-            if not self._run(record):
+            is_done = self._run(record)
+            if is_done is None:
+                with self._guard:
+                    self._alone.append(lane[place:])
+                return
+            if not is_done:
                 with self._guard:
                     self._undone += lane[place:]
                     if not self._trigger.is_stream:
@@ -297,7 +310,8 @@ class Delivery:
                             self._log.write(logging.INFO, text, blocked, outcome="left")
                 return
 
-    def _run(self, record: Record) -> bool:
+    def _run(self, record: Record) -> bool | None:
+        """Run a record. Return False if it must be redelivered, and None if it was released to run alone."""
         error: BaseException | None
         try:
             attempt = self._runner.run(record, self._trigger, self._invocation, self._batcher)
@@ -306,6 +320,11 @@ class Delivery:
             with self._guard:
                 self._log.unreadable(unreadable, record)
         else:
+            if attempt.runs_again_alone:
+                text = "waits until all others have ended, because its last attempt may have killed the function"
+                with self._guard:
+                    self._log.write(logging.WARNING, f"{attempt} {text}", record, outcome="released")
+                return None
             error = self._error_of(attempt, record)
             with self._guard:
                 self._attempts.append(attempt)
@@ -314,10 +333,16 @@ class Delivery:
             self._errors.append(error)
         return error is None
 
+    def _reply_to(self, reason: Reason | None) -> Reply:
+        """Return the reply for a reason. None means that the task succeeded."""
+        if reason is None:
+            return "ack"
+        return getattr(self._runner.replies, reason) or getattr(self._trigger.replies, reason) or "raise"
+
     def _error_of(self, attempt: Attempt, record: Record) -> BaseException | None:
         keeps_order = attempt.reason == "paused" and self._trigger.keeps_groups and record.group is not None
         is_event = self._trigger is not triggers.HTTP  # an HTTP client sends its request again
         is_lost = is_event and attempt.is_only_here and self._runner.replies.paused is None
-        if self._replies.to(attempt.reason) == "ack" and not (keeps_order or is_lost):
+        if self._reply_to(attempt.reason) == "ack" and not (keeps_order or is_lost):
             return None
         return attempt.cause or TrackerError(f"{attempt} ended in an unknown way")

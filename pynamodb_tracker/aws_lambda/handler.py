@@ -14,7 +14,7 @@ from pynamodb_tracker.aws_lambda.invocation import LambdaContext, RunningInvocat
 from pynamodb_tracker.aws_lambda.journal import InvocationLog
 from pynamodb_tracker.aws_lambda.queue import Queue
 from pynamodb_tracker.aws_lambda.result import Invocation
-from pynamodb_tracker.aws_lambda.trigger import Replies, TaskId, TriggerName
+from pynamodb_tracker.aws_lambda.trigger import Replies, TaskId, Trigger, TriggerName
 from pynamodb_tracker.dynamodb.retries import ending_with
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.model.row import TaskRow
@@ -109,7 +109,8 @@ def handles(
             message group.
         message_group: Gets the task and returns its tenant in a standard queue, which makes it a fair queue. By
             default, the task's group.
-        threads: How many records in a batch run at once. A stream, a message group and a partition stay in order.
+        threads: How many records in a batch run at once. A stream, a message group and a partition stay in order. If
+            an earlier attempt may have killed the function, the task's last attempt runs alone, after the others.
         create_first: Whether to create a batch's missing tasks before its first record runs. If that record takes all
             the time or kills the function, a schedule finds the others without waiting for redelivery.
         metrics: Whether to write metrics in CloudWatch's embedded metric format, or their namespace.
@@ -145,18 +146,7 @@ def handles(
             creates_first=create_first,
         )
         _check(runner)
-        times = TaskTimes()
-
-        @wraps(function)
-        def handler(event: Any, context: LambdaContext | None) -> Any:
-            used = fixed or triggers.trigger_of(event)
-            invocation = RunningInvocation(context, times)
-            log = InvocationLog(step.model, step.name, invocation, used.name, namespace)
-            invocation.on_start = log.attempt_started
-            with working_as(invocation.request_id), ending_with(invocation.deadline):
-                return Delivery(runner, used, invocation, log).process(event)
-
-        return cast("Handler", handler)  # functools sets __wrapped__
+        return _build_handler(function, runner, fixed, namespace)
 
     bound = decorate(lambda ctx, _: for_threads(any_function_of(step, None))(ctx))
     prepare_in_lambda(step, queue, with_payload=must_match is not None)
@@ -168,6 +158,23 @@ def handles(
         return bound(given, context)
 
     return decorate_or_handle
+
+
+def _build_handler(
+    function: Callable[..., Any], runner: RecordRunner[Any], fixed: Trigger | None, namespace: str | None
+) -> Handler:
+    step, times = runner.step, TaskTimes()
+
+    @wraps(function)
+    def handler(event: Any, context: LambdaContext | None) -> Any:
+        trigger = fixed or triggers.trigger_of(event)
+        invocation = RunningInvocation(context, times)
+        log = InvocationLog(step.model, step.name, invocation, trigger.name, namespace)
+        invocation.on_start = log.attempt_started
+        with working_as(invocation.request_id), ending_with(invocation.deadline):
+            return Delivery(runner, trigger, invocation, log).process(event)
+
+    return cast("Handler", handler)  # functools sets __wrapped__
 
 
 def _check(runner: RecordRunner[Any]) -> None:

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from functools import partial
 from itertools import islice
@@ -28,8 +28,8 @@ from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.model.hydration import rows
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.worker_name import working_as
-from pynamodb_tracker.step import BoundStep, States
-from pynamodb_tracker.step.bound import bound_functions
+from pynamodb_tracker.step.bound import BoundStep, bound_functions
+from pynamodb_tracker.step.definition import States
 from pynamodb_tracker.step.functions import StepFunction, any_function_of, for_threads
 from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.work.dispatcher import Dispatcher
@@ -136,7 +136,7 @@ def retry_handler(
     for each in steps:
         prepare_in_lambda(each, queue)
 
-    def handler(event: Any, context: LambdaContext | None) -> dict[str, int]:  # noqa: ARG001 - a schedule's event has no content
+    def handler(event: Any, context: LambdaContext | None) -> dict[str, int]:  # noqa: ARG001 - a schedule's event is empty
         invocation = RunningInvocation(context, times)
         logs = {
             each: InvocationLog(each.model, each.name, invocation, "schedule", namespace, known=known[each])
@@ -223,7 +223,7 @@ class _Sweep:
         dispatcher = Dispatcher(sources, limit=self.limit, rate=rate, goes_on=self._has_time)
         ThreadExecutor(dispatcher, threads, self._note, new_attempt=new_attempt).run()
         for source in sources:
-            self.tallies[steps[source.work.codes]] = replace(source.tally, paused=source.pause is not None)
+            self.tallies[steps[source.work.codes]] = source.tally
         if self.table_errors and len(self.table_errors) == self._number:
             raise self.table_errors[0]
         if self.unsent:

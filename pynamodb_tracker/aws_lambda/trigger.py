@@ -2,19 +2,16 @@
 
 import base64
 import json
-import logging
 from collections.abc import Callable, Mapping, Sized
-from dataclasses import dataclass, fields
-from typing import Any, Literal, get_args
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal, NamedTuple, get_args
 from urllib.parse import unquote_plus
 
 from pynamodb_tracker.arguments import check_task_id, shown
 from pynamodb_tracker.aws_lambda.http import is_request, read_request
-from pynamodb_tracker.aws_lambda.result import Reason
 from pynamodb_tracker.exceptions import TrackerError
+from pynamodb_tracker.instrumentation import log
 from pynamodb_tracker.model.schema import SEPARATOR
-
-log = logging.getLogger("pynamodb_tracker")
 
 TaskId = str | Callable[[Any], str]
 """Where a payload has the task id: keys and list indexes with dots between them, or a function."""
@@ -31,8 +28,7 @@ class UnreadableEventError(TrackerError, ValueError):
     is_by_function = False  # the traceback is from a user's function, without its message
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """The part of an event that is about one task."""
 
     content: Any  # as delivered
@@ -197,31 +193,20 @@ class Replies:
             if reply is not None and reply not in allowed:
                 raise ValueError(f'{field.name} is "{allowed[0]}" or "{allowed[1]}", not {reply!r}')
 
-    def over(self, defaults: "Replies") -> "Replies":
-        """Return these replies, with defaults instead of None."""
-        return Replies(
-            **{field.name: getattr(self, field.name) or getattr(defaults, field.name) for field in fields(self)}
-        )
-
-    def to(self, reason: Reason | None) -> Reply:
-        """Return the reply for a reason. None means that the task succeeded."""
-        return "ack" if reason is None else getattr(self, reason) or "raise"
-
 
 def _reply_always(reply: Reply) -> Replies:
     return Replies(**{field.name: reply for field in fields(Replies) if field.name != "batch"}, batch="report")
 
 
-_TO_CALLERS = Replies(succeeded="ack", cancelled="ack").over(_reply_always("raise"))
+_TO_CALLERS = replace(_reply_always("raise"), succeeded="ack", cancelled="ack")
 _TO_CLIENTS = _reply_always("ack")  # with a status code, because an error would be a server error without a body
 # Redelivery does not help these: the message would become a dead letter too early.
-_TO_RETRIES = Replies(waits="ack", paused="ack", ignored="ack").over(_TO_CALLERS)
+_TO_RETRIES = replace(_TO_CALLERS, waits="ack", paused="ack", ignored="ack")
 # Acknowledging would break the order.
-_TO_STREAMS = Replies(paused="raise").over(_TO_RETRIES)
+_TO_STREAMS = replace(_TO_RETRIES, paused="raise")
 
 
-@dataclass(frozen=True, slots=True)
-class Trigger:
+class Trigger(NamedTuple):
     name: TriggerName
     replies: Replies
     payload: Callable[[Any], Any] = _whole_record  # for the user's function
@@ -289,7 +274,7 @@ _WITH_RECORDS = (
     Trigger("dynamodb", _TO_STREAMS, _whole_record, ("aws:dynamodb",), _dynamodb_record, is_batch=True, is_stream=True),
     Trigger(
         "kafka",
-        Replies(batch="raise").over(_TO_STREAMS),
+        replace(_TO_STREAMS, batch="raise"),
         _kafka_value,
         ("aws:kafka", "SelfManagedKafka"),
         _kafka_record,

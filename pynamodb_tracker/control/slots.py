@@ -10,7 +10,6 @@ waits for a slot while using one, so no two tasks can wait for each other.
 from __future__ import annotations
 
 import atexit
-import logging
 import math
 import os
 import threading
@@ -29,12 +28,10 @@ from pynamodb_tracker.dynamodb.forking import in_forked_process
 from pynamodb_tracker.dynamodb.retries import deadline, ending_by, is_stopped
 from pynamodb_tracker.dynamodb.side_by_side import side_by_side
 from pynamodb_tracker.exceptions import ConcurrencyLimitReachedError, NestedConcurrencyLimitError
-from pynamodb_tracker.instrumentation import RunDetails
+from pynamodb_tracker.instrumentation import RunDetails, log
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.schema import Table
 from pynamodb_tracker.model.worker_name import this_worker
-
-log = logging.getLogger("pynamodb_tracker")
 
 IDLE_FOR = timedelta(seconds=1)
 

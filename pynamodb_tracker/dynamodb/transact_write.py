@@ -1,7 +1,5 @@
 """TransactWriteItems: several writes that are applied together or not at all."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from pynamodb.exceptions import PynamoDBConnectionError
 
-from pynamodb_tracker import strict_json
 from pynamodb_tracker.dynamodb.error_codes import is_invalid
 from pynamodb_tracker.exceptions import GiveUp
+from pynamodb_tracker.model import strict_json
 from pynamodb_tracker.model.changes import check_row_size, mark_saved
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.writes.lock import Journal

@@ -4,8 +4,6 @@ While the task waits at its first step, the row's attributes have the request. O
 step's success, so a run begins after every call.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta

@@ -4,9 +4,6 @@ Chunks are put before the row, into the slot that the row does not point to, so 
 its last writer's token, so a late end cannot set a time to live for a reopened task.
 """
 
-from __future__ import annotations
-
-import logging
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, TypeVar
@@ -21,7 +18,7 @@ from pynamodb_tracker.dynamodb.partiql import IF_ABSENT
 from pynamodb_tracker.dynamodb.retries import not_persisting
 from pynamodb_tracker.dynamodb.transact_write import transact_write
 from pynamodb_tracker.exceptions import TaskNotFoundError, TrackerError
-from pynamodb_tracker.instrumentation import log_fields
+from pynamodb_tracker.instrumentation import log, log_fields
 from pynamodb_tracker.model import overflow
 from pynamodb_tracker.model.changes import Changes
 from pynamodb_tracker.model.failure_log import compress_failures, failures_in_row
@@ -33,7 +30,6 @@ from pynamodb_tracker.writes.transition import StepStatements, get
 
 T = TypeVar("T", bound=TaskRow)
 
-log = logging.getLogger("pynamodb_tracker")
 
 _version_there = Path(overflow.VERSION)
 _TRIES = 4

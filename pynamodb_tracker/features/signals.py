@@ -18,7 +18,7 @@ from pynamodb.constants import MAP, STRING, STRING_SET
 from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.operand import Path
 
-from pynamodb_tracker import clock, strict_json
+from pynamodb_tracker import clock
 from pynamodb_tracker.arguments import check_due_time
 from pynamodb_tracker.dynamodb.connection import Item, Refused
 from pynamodb_tracker.dynamodb.connection import send as send_request
@@ -30,6 +30,7 @@ from pynamodb_tracker.exceptions import (
     TaskNotReadyError,
 )
 from pynamodb_tracker.instrumentation import log_fields
+from pynamodb_tracker.model import strict_json
 from pynamodb_tracker.model.references import round_of
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.signals import ReceivedSignal, check_label, check_signal, too_late, value_text

@@ -1,9 +1,7 @@
 """Who cancelled a task, when, why, and at which step."""
 
-from __future__ import annotations
-
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from pynamodb.constants import MAP, NUMBER, STRING
 
@@ -32,7 +30,7 @@ class CancelRecord(NamedTuple):
         return {"step": {NUMBER: str(self.step)}, **{name: {STRING: text} for name, text in texts.items()}}
 
     @classmethod
-    def read(cls, stored: Item) -> CancelRecord:
+    def read(cls, stored: Item) -> Self:
         """Parse the stored form."""
         step, time = int(stored["step"][NUMBER]), clock.parse(stored["time"][STRING])
         join = stored["join"][STRING] if "join" in stored else None

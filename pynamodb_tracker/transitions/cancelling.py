@@ -1,7 +1,5 @@
 """Cancelling a task at any step, together with the tasks that it waits for."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass

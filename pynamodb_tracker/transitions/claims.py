@@ -1,8 +1,5 @@
 """Claiming a task: one conditional UpdateItem. If it is refused, a GetItem finds out why."""
 
-from __future__ import annotations
-
-import logging
 from collections.abc import Collection
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -23,7 +20,7 @@ from pynamodb_tracker.exceptions import (
     TrackerError,
 )
 from pynamodb_tracker.features.overflow import expire_again, remove_chunk_expiry
-from pynamodb_tracker.instrumentation import log_fields
+from pynamodb_tracker.instrumentation import log, log_fields
 from pynamodb_tracker.model.failure import add_note
 from pynamodb_tracker.model.failure_log import failures_in_row
 from pynamodb_tracker.model.row import TaskRow, check_tracker_attributes, has_later_format, load, readable
@@ -47,7 +44,6 @@ from pynamodb_tracker.writes.transition import (
 
 T = TypeVar("T", bound=TaskRow)
 
-log = logging.getLogger("pynamodb_tracker")
 
 _TRIES = 4
 _GIVE_BACK_WITHIN = timedelta(seconds=5)

@@ -1,7 +1,5 @@
 """The commands ignore, unlock and delete, and the base for all commands."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Generic, TypeVar
@@ -284,7 +282,7 @@ class Command(Generic[T]):
 
     def _send(self) -> T:
         is_ignored = self.transition.code == self.statements.codes.ignored
-        # If the row is too full for the reason, there are no follow-ups.
+        # A row that is too full for the reason does not get follow-ups.
         when_ignored = self.statements.when_ignored if is_ignored and self.failures else None
         participants: Sequence[Participant] = ()
         if self.row.tracker.ends_at(self.transition.code or 0):
@@ -379,7 +377,7 @@ class SeenDeletes(Generic[T]):
         if not (is_whole and at_rest) or not seen.keys().isdisjoint({"group", "parent"}):
             return False
         if has_lock not in self._writes:
-            # With the lock that was seen, there are no new overflow chunks: claims and commands write both.
+            # With the lock that was seen, overflow chunks have not changed: claims and commands write both.
             self._writes[has_lock] = build_delete(self._model, when.lock_seen(is_there=has_lock))
         send(tracker.connection(), "DeleteItem", self._writes[has_lock].request(tracker.key(task_id), values))
         return True

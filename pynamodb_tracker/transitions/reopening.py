@@ -1,7 +1,5 @@
 """Reopening a task: it gets fresh attempts, continues with its rule, and may have to enter its group again."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Generic, NamedTuple, TypeVar

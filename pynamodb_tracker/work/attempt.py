@@ -1,5 +1,7 @@
 """Runs a function on one task once, and keeps the outcome."""
 
+from __future__ import annotations
+
 import logging
 import sys
 import threading
@@ -11,20 +13,20 @@ from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker import clock, exceptions
 from pynamodb_tracker.dynamodb.retries import stopped_by
-from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher
 from pynamodb_tracker.execution.call import call
 from pynamodb_tracker.execution.interrupts import is_cancellation
 from pynamodb_tracker.execution.observation import Observation
 from pynamodb_tracker.execution.run import Run, SlotLostError
 from pynamodb_tracker.instrumentation import Hook, RunDetails
 from pynamodb_tracker.status import Codes, Status
-from pynamodb_tracker.work.dispatcher import Dispatcher
-from pynamodb_tracker.work.outcomes import Outcome
-from pynamodb_tracker.work.source import Given
-from pynamodb_tracker.writes.participants import MadeDue
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # handlers do without these
     from pynamodb_tracker.control.slots import Slot
+    from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher
+    from pynamodb_tracker.work.dispatcher import Dispatcher
+    from pynamodb_tracker.work.outcomes import Outcome
+    from pynamodb_tracker.work.source import Given
+    from pynamodb_tracker.writes.participants import MadeDue
 
 log = logging.getLogger("pynamodb_tracker")
 
@@ -50,7 +52,7 @@ class Attempt(Hook):
         self.cut_short = threading.Event()  # set once nobody waits for the end to be recorded
         self.has_ended = threading.Event()
         self.was_begun = False  # if it stays False, the attempt does not count
-        self.was_released_to_run_alone = False  # whether it was released because it has to run alone
+        self._is_to_run_alone = False
         self._is_answered = False
         self._run: Run[Any] | None = None
         self._slot: Slot | None = None  # until the run has it
@@ -119,7 +121,7 @@ class Attempt(Hook):
             run.slot, self._slot = self._slot, None
 
     def on_end(self, run: RunDetails) -> None:  # noqa: ARG002 - the details of this attempt
-        if self.given is not None and not self.was_released_to_run_alone:
+        if self.given is not None and not self._is_to_run_alone:
             self.given.source.note_ended(self)
 
     on_refuse = on_end
@@ -136,16 +138,24 @@ class Attempt(Hook):
         journal = self._run and self._run.journal
         if self.is_stopped:
             raise StoppedError
-        if self.dispatcher is not None and self.given is not None and journal and journal.claim.is_last_chance:
-            self.was_begun = self.dispatcher.try_to_run_alone(self.given)
-            self.was_released_to_run_alone = not self.was_begun
-        if self.was_released_to_run_alone:
+        if journal and journal.claim.is_last_chance and not self._try_to_run_alone():
+            self.was_begun, self._is_to_run_alone = False, True
             raise StoppedError
+
+    def _try_to_run_alone(self) -> bool:
+        if self.dispatcher is not None and self.given is not None:
+            return self.dispatcher.try_to_run_alone(self.given)
+        return self.batcher is None  # only attempts at the same time share requests
+
+    @property
+    def runs_again_alone(self) -> bool:
+        """Whether it was released because it has to run alone."""
+        return self._is_to_run_alone and self.outcome == "released"
 
     def _answer(self) -> None:
         if not self._is_answered and self.dispatcher is not None and self.given is not None:
             self._is_answered = True
-            self.dispatcher.note_answer(self.given, was_taken=self.was_taken)
+            self.dispatcher.note_answer(self.given, lost_to_other=self.lost_to_other)
 
     def settle(self) -> None:
         """Report the claim and leave the slot, if that was not done."""
@@ -207,8 +217,8 @@ class Attempt(Hook):
         return self.details.attempt is not None
 
     @property
-    def was_taken(self) -> bool:
-        return not self.was_claimed and was_taken(self.error)
+    def lost_to_other(self) -> bool:
+        return not self.was_claimed and lost_to_other(self.error)
 
     @property
     def was_refused(self) -> bool:
@@ -251,7 +261,7 @@ _NOT_TAKEN = (
 )
 
 
-def was_taken(error: BaseException | None) -> bool:
+def lost_to_other(error: BaseException | None) -> bool:
     """Return whether a task was refused because another worker had it first."""
     if not isinstance(error, exceptions.TaskNotStartableError) or isinstance(error, _NOT_TAKEN):
         return False

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import copy_context
+from dataclasses import replace
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.write_batcher import batcher_for
@@ -67,9 +68,8 @@ class Executor:
             del self.running[attempt]
             was_refused = attempt.was_refused or not attempt.was_begun
             if attempt.given is not None:
-                again_alone = attempt.was_released_to_run_alone and attempt.outcome == "released"
                 self.dispatcher.note_end(
-                    attempt.given, attempt.made_due, was_refused=was_refused, again_alone=again_alone
+                    attempt.given, attempt.made_due, was_refused=was_refused, again_alone=attempt.runs_again_alone
                 )
             if not any(attempt.error is error for error in self.errors):
                 attempt.forget()
@@ -109,7 +109,7 @@ class Executor:
             wait = max(0.0, (source.next_look - now).total_seconds())
             when = f"in {wait:.1f} s" if wait else "now"
             then = f"{source.work.slots}; next look {when}" if source.waits_for_slot else f"next poll {when}"
-            lines.append(f"  {source.work.name}: {source.tally}; {source.pause or then}")
+            lines.append(f"  {source.work.name}: {replace(source.tally, paused=False)}; {source.pause or then}")
         return "\n".join([*lines, ""])
 
 

@@ -25,13 +25,11 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.backoff import RANDOM
 from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_temporary
 from pynamodb_tracker.exceptions import DefinitionError, TaskError, TaskFormatError, TaskNotReadyError
-from pynamodb_tracker.instrumentation import log_fields
+from pynamodb_tracker.instrumentation import log, log_fields
 from pynamodb_tracker.query.due import LeftBehind
 from pynamodb_tracker.work.candidates import ANSWER, Candidates, Next
 from pynamodb_tracker.work.source import EARLIEST, FAILURES_IN_A_ROW, Found, StepSource, StepWork
 from pynamodb_tracker.writes.participants import MadeDue
-
-log = logging.getLogger("pynamodb_tracker")
 
 _INDEX_LAG = timedelta(seconds=1)  # how far the index may lag behind the table
 _COOLDOWN = timedelta(seconds=10)  # after a refusal, and doubled each time if the task itself makes requests fail
@@ -116,7 +114,7 @@ class Cooldown:
             self._logged.pop(task_id, None)
             self._until[task_id] = clock.now() + self._lag
 
-    def take_back(self, task_id: str) -> None:
+    def lift(self, task_id: str) -> None:
         with self._guard:
             self._until.pop(task_id, None)
 
@@ -188,7 +186,7 @@ class Polling(StepSource):
         self._is_cut = False  # because requests fail
         self._found = 0
         self._poll_at = EARLIEST
-        self._drained: set[int] = set()  # the scan found tasks there, and others may become due soon
+        self._busy_shards: set[int] = set()  # the scan found tasks there, and others may become due soon
         self._failures = 0  # of claims, since the last poll that was answered
         self._due_ids: dict[int, Callable[[int | None], Iterator[str]]] = {}  # a reader per shard
         self._abandoned = deque[LeftBehind]()
@@ -196,6 +194,8 @@ class Polling(StepSource):
         self._asked_at: dict[tuple[int, int], datetime] = {}  # by shard and state
         self._due_at: dict[tuple[int, int], datetime] = {}  # when the first task is due, by shard and state
         self._known_since = _LATEST  # when the first task is due that became known since the last look
+        # By shard: when the index shows the latest failures in this process, and when the first of these tasks is due.
+        self._unseen: dict[int, tuple[datetime, datetime]] = {}
         self._extended: dict[int, dict[str, datetime]] = {}  # when extended locks expire, by shard and task
 
     @property
@@ -235,7 +235,7 @@ class Polling(StepSource):
         self._cut(self._outage.note_failure(error))
 
     def _put_back(self, task_id: str, is_follow_up: bool) -> None:  # noqa: ARG002, FBT001 - as of any source
-        self.cooldown.take_back(task_id)
+        self.cooldown.lift(task_id)
         self.candidates.put_back(task_id)
 
     def _may_still_run_alone(self) -> bool:
@@ -258,17 +258,13 @@ class Polling(StepSource):
     def note_ended(self, attempt: Any) -> None:
         super().note_ended(attempt)
         task_id, error = attempt.task_id, attempt.error
-        if attempt.outcome == "failed":
-            at = self._of.shard_of(attempt.task), self.work.codes.failed
-            due = max(attempt.task.due_time, clock.now() + (timedelta(0) if self._eager else self.lag))
-            with self._guard:
-                self._due_at[at] = min(due, self._due_at.get(at, due))
-                self._known_since = min(due, self._known_since)
         if attempt.outcome != "refused":
             self.candidates.tried.add(task_id)  # the index may still show it
             self.cooldown.end_run(task_id)
-            if attempt.outcome == "failed" and self._eager:
-                self.cooldown.take_back(task_id)
+            if attempt.outcome == "failed":
+                if self._eager:
+                    self.cooldown.lift(task_id)
+                self._note_failed(attempt.task)
             self._outage.note_success()
             return
         is_format = type(error) is TaskFormatError
@@ -290,6 +286,17 @@ class Polling(StepSource):
         if is_temporary(error) or self._failures >= FAILURES_IN_A_ROW:
             self._cut(pause)
 
+    def _note_failed(self, task: Any) -> None:
+        """Look for a failed task once it is due and the index shows it."""
+        shard, now = self._of.shard_of(task), clock.now()
+        at, shown = (shard, self.work.codes.failed), now if self._eager else now + self.lag
+        due = max(task.due_time, shown)
+        with self._guard:
+            shown_before, first = self._unseen.get(shard, (EARLIEST, due))
+            self._unseen[shard] = shown, min(due, first) if now < shown_before else due
+            self._due_at[at] = min(due, self._due_at.get(at, due))
+            self._known_since = min(due, self._known_since)
+
     def _next_id(self) -> Found:
         now, self._known_since = clock.now(), _LATEST
         self._prepare_look(now)
@@ -302,7 +309,7 @@ class Polling(StepSource):
         if self._found < _MOST_PER_SCAN and (found := next(self._scan, None)) is not None:
             if not isinstance(found, str):
                 return found
-            self._drained.add(self.candidates.shard)
+            self._busy_shards.add(self.candidates.shard)
             return self._begin(found), False
         return self._next_follow_up(now)
 
@@ -340,7 +347,7 @@ class Polling(StepSource):
         is_regular = not now < self._poll_at <= now + self._longest
         known = {shard for (shard, _), time in list(self._due_at.items()) if time <= now}
         if is_regular and not self._is_open:
-            known |= self._drained
+            known |= self._busy_shards
         lane = self.candidates.lane
         first = [lane] if lane is not None and (is_regular or lane in known) else []
         known -= {*first}
@@ -356,7 +363,7 @@ class Polling(StepSource):
                 self._scan = self.candidates.beginning_with(shard)
                 break
         self._failures, self._found, self._is_open = 0, 0, True
-        self._drained = set()
+        self._busy_shards = set()
 
     def _is_due_in(self, shard: int, now: datetime, *, is_regular: bool = True) -> bool:
         """Return whether a shard has due tasks, and prepare a reader of their ids."""
@@ -371,7 +378,7 @@ class Polling(StepSource):
     def _due_codes(self, shard: int, now: datetime, *, is_regular: bool) -> list[int]:
         """Return the states in which a shard has due tasks, and remember when its next task is due."""
         pending, failed = self.work.codes.pending, self.work.codes.failed
-        asks_all = shard in self._drained
+        asks_all = shard in self._busy_shards
         asked = [pending] if asks_all or is_regular or self._due_at.get((shard, pending), _LATEST) <= now else []
         if asks_all or self._is_time(shard, failed, now):
             asked.append(failed)
@@ -390,12 +397,19 @@ class Polling(StepSource):
         return self._eager or is_known or asked is None or not asked <= now < asked + rarely
 
     def _note_asked(self, shard: int, code: int, due: datetime | None, now: datetime) -> None:
-        """Note when the next task is due, with jitter, because all workers wait for that."""
+        """Note when the next task is due, with jitter, because all workers wait for that.
+
+        A task may have failed since the index was asked at `now`, or the index may not show it yet.
+        """
+        times = [due + _SHORTEST * RANDOM.random()] if due is not None and due > now else []
         with self._guard:
+            shown, first = self._unseen.get(shard, (EARLIEST, EARLIEST))
+            if code == self.work.codes.failed and now < shown:
+                times.append(max(first, shown))
             self._asked_at[shard, code] = now
             self._due_at.pop((shard, code), None)
-            if due is not None and due > now:
-                self._due_at[shard, code] = due + _SHORTEST * RANDOM.random()
+            if times:
+                self._due_at[shard, code] = min(times)
 
     def _look_at_locks(self, shard: int, now: datetime) -> None:
         """Look for a shard's abandoned tasks if it is time, and remember when its next lock expires."""
@@ -420,7 +434,7 @@ class Polling(StepSource):
                 self._outage.note_success()
             if self._found >= _MOST_PER_SCAN or (self._found and self._eager):
                 self._poll_at = now
-                self._drained.clear()
+                self._busy_shards.clear()
             elif self._found or not now < self._poll_at <= now + self._longest:
                 if self._found:
                     self._backoff.reset()

@@ -4,9 +4,8 @@ A source returns a task, or says when to ask again. It only pauses briefly, afte
 slot. The dispatcher waits, and lets one thread at a time ask a source.
 """
 
-import logging
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,7 +14,7 @@ from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.error_codes import is_temporary
-from pynamodb_tracker.instrumentation import log_fields
+from pynamodb_tracker.instrumentation import log, log_fields
 from pynamodb_tracker.query.due import LeftBehind
 from pynamodb_tracker.status import Codes
 from pynamodb_tracker.work.candidates import ANSWER, Candidates, Next
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from pynamodb_tracker.control.item import Pause
     from pynamodb_tracker.control.slots import Slot, StepSlots
 
-log = logging.getLogger("pynamodb_tracker")
 
 EARLIEST = datetime.min.replace(tzinfo=UTC)
 
@@ -75,7 +73,7 @@ class StepSource:
         self.work = work
         self.candidates = candidates
         self.window = candidates.window
-        self.tally = Tally()
+        self._counts = Counter[str]()
         self.pause: Pause | None = None  # at the last look
         self.is_taken = False  # by a thread
         self.look_at = EARLIEST  # when to look again if nothing happens before
@@ -88,6 +86,10 @@ class StepSource:
         self._guard = threading.Lock()
 
     @property
+    def tally(self) -> Tally:
+        return Tally(**self._counts, paused=self.pause is not None)
+
+    @property
     def is_idle(self) -> bool:
         return self.is_done
 
@@ -95,7 +97,7 @@ class StepSource:
     def waits_alone(self) -> bool:
         return self._ahead is not None and isinstance(self._ahead[0], LeftBehind) and self._ahead[0].is_last
 
-    def take_back(self, given: Given, *, until_others_end: bool) -> None:
+    def keep_for_later(self, given: Given, *, until_others_end: bool) -> None:
         if until_others_end and given.left is not None:
             self.held[given.left] = None
         else:
@@ -200,9 +202,9 @@ class StepSource:
         clock.sleep_unless(stopped, _GLANCE)
 
     def note_ended(self, attempt: Any) -> None:
-        numbers: dict[str, int] = {attempt.outcome: 1, "postponed": int(attempt.details.postponed)}
         with self._guard:
-            self.tally += Tally(**numbers)  # type: ignore[arg-type]  # `paused` is none of them
+            self._counts[attempt.outcome] += 1
+            self._counts["postponed"] += attempt.details.postponed
 
 
 class OnceThrough(StepSource):

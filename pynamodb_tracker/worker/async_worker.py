@@ -28,7 +28,6 @@ from pynamodb_tracker.worker.team import (
     functions_by_step,
     log_ended,
     log_start,
-    tallies,
 )
 
 AsyncFunction = Callable[[AsyncContext[Any]], Awaitable[object]]
@@ -98,7 +97,7 @@ class AsyncWorker:
             with _receive_signals(self):
                 await executor.run()
         executor.raise_errors()
-        return dict(zip(self._functions, tallies(dispatcher), strict=True))
+        return dict(zip(self._functions, (source.tally for source in dispatcher.sources), strict=True))
 
     def stop(self) -> None:
         """Stop as SIGTERM does, and return at once. Any thread and function may call this, even before `run`."""

@@ -5,7 +5,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from typing import Any, TypeVar
@@ -15,7 +15,7 @@ from pynamodb.exceptions import PynamoDBException
 from pynamodb_tracker import arguments
 from pynamodb_tracker.dynamodb.error_codes import is_temporary
 from pynamodb_tracker.exceptions import TaskNotStartableError, TrackerError
-from pynamodb_tracker.instrumentation import log_fields
+from pynamodb_tracker.instrumentation import log, log_fields
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.step.bound import BoundStep, bound_functions
 from pynamodb_tracker.step.functions import for_threads
@@ -30,7 +30,6 @@ from pynamodb_tracker.worker.shutdown import Message, Messages, print_to_stderr
 
 F = TypeVar("F")
 
-log = logging.getLogger("pynamodb_tracker")
 
 POLL_INTERVAL = timedelta(seconds=2)  # the default of `max_poll_interval`
 SILENCE = timedelta(minutes=2)  # a living worker's longest request, with all its retries
@@ -131,10 +130,6 @@ def build_dispatcher(settings: WorkerSettings, work_of: Callable[[BoundStep[Any]
     return dispatcher
 
 
-def tallies(dispatcher: Dispatcher) -> list[Tally]:
-    return [replace(source.tally, paused=source.pause is not None) for source in dispatcher.sources]
-
-
 class ThreadTeam(ThreadExecutor):
     name = "pynamodb_tracker worker"
     daemon = True
@@ -159,7 +154,7 @@ class ThreadTeam(ThreadExecutor):
 
     @property
     def tallies(self) -> list[Tally]:
-        return tallies(self.dispatcher)
+        return [source.tally for source in self.dispatcher.sources]
 
     def fail(self, error: BaseException) -> None:
         super().fail(error)

@@ -1,7 +1,5 @@
 """A run's claim on its task, its journal, and the tokens of claims."""
 
-from __future__ import annotations
-
 import os
 import threading
 import time

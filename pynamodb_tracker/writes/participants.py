@@ -51,7 +51,7 @@ class MadeDue(NamedTuple):
 
 
 class Participant:
-    """A feature that changes a row's write, or adds its own. A `for_…` method returns None if it has no part in it."""
+    """A feature that changes a row's write, or adds its own. A `for_…` method returns None if it does not take part."""
 
     writes = True
     """Whether it may add writes."""

@@ -1,8 +1,5 @@
 """Finding out from the row why an operation was refused, or whether it was applied."""
 
-from __future__ import annotations
-
-import logging
 from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import TypeVar
@@ -24,6 +21,7 @@ from pynamodb_tracker.exceptions import (
     TaskNotReadyError,
     TaskNotStartableError,
 )
+from pynamodb_tracker.instrumentation import log
 from pynamodb_tracker.model.failure import ABANDONED, Failure, add_note
 from pynamodb_tracker.model.failure_log import failures_in_row
 from pynamodb_tracker.model.row import TaskRow, has_later_format, later_format_error
@@ -35,7 +33,6 @@ from pynamodb_tracker.writes.transition import StepStatements, Transition, get
 E = TypeVar("E", bound=TaskError)
 T = TypeVar("T", bound=TaskRow)
 
-log = logging.getLogger("pynamodb_tracker")
 
 _NO_RESULT = "ended without a result"
 

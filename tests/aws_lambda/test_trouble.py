@@ -14,6 +14,7 @@ from pynamodb_tracker.testing import StoppedClock
 from tests.aws_lambda.events import bare, fifo, kafka, kinesis, names, sqs
 from tests.aws_lambda.shop import Broken, Context, Order, no_access, ready, ship, states
 from tests.aws_lambda.test_batches import BROKEN
+from tests.support.workers import die
 
 handler = handles(Order.ship, task_id="order_id")(ship)
 
@@ -142,6 +143,44 @@ def test_threads_keep_the_order_of_a_message_group(context: Context) -> None:
     assert names(note(fifo(*messages), context)) == ["m-3", "m-5"]
     assert [task_id for task_id in ran if task_id[0] == "b"] == ["b-0", "b-1", "b-2"]
     assert [task_id for task_id in ran if task_id[0] == "a"] == ["a-0", "a-1"]
+
+
+def test_the_last_attempt_at_a_task_that_may_have_killed_the_function_runs_alone_after_the_others(
+    clock: StoppedClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    ready("a-0", "a-1", "b-0", "c-0", "d-0")
+    for task_id in ("a-0", "b-0"):
+        die(Order.ship, task_id)
+    clock.advance(timedelta(hours=1))
+    both, running, seen = threading.Barrier(2, timeout=60), set[str](), list[tuple[str, set[str]]]()
+
+    @handles(Order.ship, task_id="order_id", threads=4)
+    def note(ctx: ExecutionContext[Order], _event: Any) -> None:
+        running.add(ctx.task.task_id)
+        if ctx.task.task_id in ("c-0", "d-0"):
+            both.wait()
+        seen.append((ctx.task.task_id, {*running}))
+        running.discard(ctx.task.task_id)
+
+    messages = [(task_id[0], bare(task_id)) for task_id in ("a-0", "a-1", "b-0", "c-0", "d-0")]
+    assert names(note(fifo(*messages), Context(clock))) == []
+    assert {task_id for task_id, _ in seen[:2]} == {"c-0", "d-0"}
+    alone = [(task_id, {task_id}) for task_id in ("a-0", "a-1", "b-0")]
+    assert sorted(seen[2:], key=str) == sorted(alone, key=str)
+    assert [task_id for task_id, _ in seen if task_id[0] == "a"] == ["a-0", "a-1"]
+    assert caplog.text.count("waits until all others have ended") == 2
+
+
+def test_a_message_that_comes_alone_makes_a_last_attempt_at_once(clock: StoppedClock) -> None:
+    ready("o-1", "o-2")
+    die(Order.ship, "o-1")
+    die(Order.ship, "o-2")
+    clock.advance(timedelta(hours=1))
+    threaded = handles(Order.ship, task_id="order_id", threads=4)(ship)
+
+    assert names(threaded(sqs(bare("o-1")), Context(clock))) == []
+    threaded(bare("o-2"), Context(clock))
+    assert [Order.get_task(task_id).fence for task_id in ("o-1", "o-2")] == [2, 2]
 
 
 def test_threads_run_a_stream_in_order_and_stop_at_its_first_failure(context: Context) -> None:

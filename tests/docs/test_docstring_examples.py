@@ -136,8 +136,6 @@ WITHOUT = {
             "Repeat.after",
             "Repeat.beyond",
             "Repeat.latest",
-            "Replies.over",
-            "Replies.to",
         ),
         *("RunDetails.log_fields", "UseCase.mistakes", "UseCase.has_expiry", "UseCase.status_key"),
         *("UseCase.status_keys", "StoppedClock.now", "StoppedClock.seconds_until", "StoppedClock.sleep"),

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -31,8 +32,13 @@ BOUNDED = [
     ("sa", LATE),
     ("ss", Faults(twice=1)),
     ("sB", Faults(ticks=1)),
+    ("wa", LATE),
+    ("wb", Faults()),
 ]
 COMPLETE = [
+    ("wb", Faults(ticks=1)),
+    ("wB", Faults(ticks=1)),
+    ("ws", LATE),
     ("sB", Faults(ticks=3)),
     ("bB", Faults(ticks=3, late=1)),
     ("bB", Faults(ticks=4, lost=1)),
@@ -41,13 +47,14 @@ COMPLETE = [
     ("2abB", Faults(ticks=1)),
 ]
 """How many slots there are, one if nothing is said, and the programs: each takes a slot, runs a block, and gives the
-slot back; b renews it twice meanwhile, s starts its task by id, and the clock of a capital letter is behind by the
-margin."""
+slot back; b renews it twice meanwhile, s starts its task by id, w does so, too, and pauses once if it has to wait, and
+renews it once, and the clock of a capital letter is behind by the margin."""
 
 MANY = "more blocks run than there are slots"
 WASTED = "a slot that was given back is taken again"
 KEPT = "a slot is kept after the reply"
 AFTER = "a block begins after its slot has expired"
+ASKED = "a free slot is asked for"
 
 
 def _left_out(name: str) -> Callable[[pytest.MonkeyPatch], None]:
@@ -74,6 +81,7 @@ GUARDS = {
     ("a renewal is later", _left_out("LATER")): ("ab", Faults(ticks=4, late=1), MANY),
     ("a run gives its slot back before it replies", _left_for_later): ("s", Faults(), KEPT),
     ("a block begins in a slot that is held", _unchecked): ("a", Faults(ticks=3), AFTER),
+    ("only a slot that is taken is asked for", _left_out("STILL_TAKEN")): ("wa", Faults(), ASKED),
 }
 
 
@@ -82,10 +90,10 @@ def protocol(who: str, faults: Faults) -> Protocol:
     number = int(who[0]) if who[0].isdigit() else 1
     bank, connection = ConcurrencyLimit("bank", number), table().tracker.connection()
 
-    def run(name: str, *, renewals: int, by_id: bool) -> None:
+    def run(name: str, *, renewals: int, by_id: bool, wait: timedelta) -> None:
         with _in_model():
             of_process = LimitSlots(limit.SlotTable(connection, "bank", MARGIN))
-            slot = of_process.take_within(bank, name, timedelta(0)) if by_id else of_process.take(bank, name)
+            slot = of_process.take_within(bank, name, wait) if by_id else of_process.take(bank, name)
             if slot is None or not slot.is_held:
                 return
             note(f"{name} has {clock.stamp(slot.until)}" if clock.now() < slot.until else f"{name} begins late")
@@ -105,24 +113,32 @@ def protocol(who: str, faults: Faults) -> Protocol:
     programs = []
     for place, letter in enumerate(who.lstrip("123")):
         name = f"{letter}{place}"
-        call = partial(run, name, renewals=2 * (letter.lower() == "b"), by_id=letter == "s")
+        renewals, wait = {"b": 2, "w": 1}.get(letter.lower(), 0), TICK * (letter == "w")
+        call = partial(run, name, renewals=renewals, by_id=letter in "sw", wait=wait)
         programs.append(Program(name, (partial(attempt, call),), behind=int(letter.isupper())))
     return Protocol(programs, faults, partial(_broken, programs, number, faults))
 
 
 @contextmanager
 def _in_model() -> Iterator[None]:
-    """Let slots live for a few ticks, without a thread and by no chance."""
+    """Let slots live for a few ticks, without a thread and by no chance, and let a wait have one pause."""
+    paused = threading.Event()
     first = SimpleNamespace(sample=lambda found, most: found[:most], choice=lambda found: found[0], uniform=max)
     with (
         mock.patch.object(limit, "LIFETIME", LIFETIME),
         mock.patch.object(slots, "RANDOM", first),
         mock.patch.object(slots, "_keepers", ()),
+        mock.patch.object(slots, "is_stopped", paused.is_set),
+        mock.patch.object(clock, "sleep_unless", side_effect=lambda *_: paused.set()),
     ):
         yield
 
 
 def _broken(programs: list[Program], number: int, faults: Faults, state: State) -> str | None:
+    found: list[dict[str, Any]] = [json.loads(item) for _, item in state.rows]
+    taken = [item for item in found if "lock_expire_time" in item]
+    if any("wanted" in item for item in found if item not in taken):
+        return ASKED
     if any(each.endswith("begins late") for each in state.notes):
         return AFTER
     running = 0
@@ -134,15 +150,10 @@ def _broken(programs: list[Program], number: int, faults: Faults, state: State) 
     if running > number:
         return MANY
     had = {each.split()[-1] for each in state.notes if " replies, " in each}
-    if not faults.lost and any(value(item, "lock") in had for item in _taken(state)):
+    if not faults.lost and any(value(item, "lock") in had for item in taken):
         return KEPT
     returned = {each.split()[-1] for each in state.notes if " returned " in each}
     is_over = all(actor.request is None and actor.call for actor in state.actors)
-    if is_over and not faults.lost and any(value(item, "lock") in returned for item in _taken(state)):
+    if is_over and not faults.lost and any(value(item, "lock") in returned for item in taken):
         return WASTED
     return None
-
-
-def _taken(state: State) -> Iterator[dict[str, Any]]:
-    items: Iterator[dict[str, Any]] = (json.loads(item) for _, item in state.rows)
-    return (item for item in items if "lock_expire_time" in item)

@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -12,9 +12,9 @@ from botocore.exceptions import ClientError
 from pynamodb.exceptions import QueryError, TableDoesNotExist, UpdateError
 
 from pynamodb_tracker import TaskLockedError, Worker
-from pynamodb_tracker.cost import IDLE_READS
 from pynamodb_tracker.dynamodb.backoff import RANDOM
-from pynamodb_tracker.query.due import LeftBehind
+from pynamodb_tracker.model.cost import IDLE_READS
+from pynamodb_tracker.query.due import DueTasks, LeftBehind
 from pynamodb_tracker.status import Codes
 from pynamodb_tracker.step.definition import StepDefinition
 from pynamodb_tracker.testing import StoppedClock, local_table
@@ -48,6 +48,7 @@ class FakeStep:
         """When the locks of tasks expire, extensions included."""
         self.startable = True
         self.error: Exception | None = None
+        self.during_request: Callable[[], object] = bool
         self.looks: list[datetime] = []
         self.asked: list[int] = []
         """The states that were asked for, once for each request."""
@@ -88,6 +89,7 @@ class FakeDue:
         step.shards_asked.append(self._shard)
         if step.error is not None:
             raise step.error
+        step.during_request()
         due = {step.codes.pending: now, **step.due} if step.tasks else step.due
         return {code: time for code, time in due.items() if code in self._codes}
 
@@ -245,6 +247,32 @@ def test_a_failed_task_is_asked_for_when_the_worker_that_saw_it_fail_knows_that_
     assert step.rounds == [[step.codes.failed]]
 
 
+@pytest.mark.parametrize("index_is_late", [False, True], ids=["fails during the request", "index is late"])
+@pytest.mark.usefixtures("always_longest")
+def test_a_failure_that_the_index_did_not_show_is_not_forgotten(
+    step: FakeStep, stopped_clock: StoppedClock, *, index_is_late: bool
+) -> None:
+    def fail() -> None:
+        step.during_request = bool
+        stopped_clock.advance(SECOND / 10)
+        source.ends("o-1", "failed", due_time=stopped_clock.now())
+
+    source = Poller(step, 2 * SECOND)
+    step.tasks = ["o-1"]
+    assert [source.take(), source.take()] == ["o-1", None]
+    step.tasks = []
+    stopped_clock.advance(source.look_at - stopped_clock.now())
+    if index_is_late:
+        fail()
+    else:
+        step.during_request = fail
+    assert source.take() is None
+    assert step.asked.count(step.codes.failed) == 2
+    stopped_clock.advance(SECOND)
+    source.take()
+    assert step.asked.count(step.codes.failed) == 3  # otherwise after 30 seconds
+
+
 @pytest.mark.usefixtures("always_longest")
 def test_locks_that_expire_one_after_another_are_taken_over_at_once_and_before_all_others(
     poller: Poller, step: FakeStep, stopped_clock: StoppedClock
@@ -290,10 +318,10 @@ def test_a_task_that_ends_after_the_index_was_read_is_not_taken_again(
     assert poller.take() == "a"
     step.tasks = ["b", "a"]
     stopped_clock.advance(31 * SECOND)
-    poller.window.note_answer(was_taken=False)
+    poller.window.note_answer(lost_to_other=False)
     assert poller.take() == "b"
     poller.ends("a", "succeeded")
-    poller.window.note_answer(was_taken=False)
+    poller.window.note_answer(lost_to_other=False)
     assert poller.take() is None
 
 
@@ -327,7 +355,7 @@ def test_a_task_that_was_taken_by_another_worker_makes_it_read_again(poller: Pol
     step.tasks = [f"o-{number:03}" for number in range(400)]
     assert poller.take() == "o-000"
     poller.window.note_sent()
-    poller.window.note_answer(was_taken=True)
+    poller.window.note_answer(lost_to_other=True)
     after = poller.take()
     assert after is not None
     assert len(step.rounds) == 2
@@ -497,6 +525,20 @@ def test_a_table_that_does_not_answer_yet_is_waited_for(
     assert "cannot be polled yet" in caplog.text
 
 
+@pytest.mark.usefixtures("shop")
+def test_an_outage_ends_while_the_clock_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    errors, first = iter([failed("ThrottlingException")]), DueTasks.first
+
+    def at_first_throttled(due: DueTasks[Any]) -> dict[int, datetime]:
+        for error in errors:
+            raise error
+        return first(due)
+
+    monkeypatch.setattr(DueTasks, "first", at_first_throttled)
+    Order.create("o-1")
+    assert Worker({Order.confirm: print}, threads=2).run(until_idle=True)[Order.confirm].succeeded == 1
+
+
 @pytest.mark.parametrize("due", [{}, {10: 24 * HOUR, 12: 24 * HOUR}])
 def test_an_idle_hour_at_polls_of_30_seconds_is_about_126_polls(
     poller: Poller, step: FakeStep, stopped_clock: StoppedClock, due: dict[int, timedelta]
@@ -571,7 +613,7 @@ def test_a_task_that_waits_to_run_alone_is_left_to_another_worker_that_has_it(
         given = poller.next(threading.Event())
         assert given is not None
         assert given.task_id == "a"
-        poller.take_back(given, until_others_end=False)
+        poller.keep_for_later(given, until_others_end=False)
         assert poller.is_ready(stopped_clock.now())
         stopped_clock.advance(5 * SECOND)
     step.startable = False

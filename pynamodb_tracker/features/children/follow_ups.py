@@ -5,7 +5,6 @@ Their reference to the creator and its round shows whether an earlier attempt ha
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any, Generic, TypeVar
@@ -20,7 +19,7 @@ from pynamodb_tracker.exceptions import TaskAlreadyExistsError, ValueNotStorable
 from pynamodb_tracker.features.children.joins import ChildList, build_adoption
 from pynamodb_tracker.features.groups.queue import Entry, NewMember
 from pynamodb_tracker.features.signals import attributes_awaiting
-from pynamodb_tracker.instrumentation import log_fields
+from pynamodb_tracker.instrumentation import log, log_fields
 from pynamodb_tracker.model.failure import type_of
 from pynamodb_tracker.model.references import parse, reference_to
 from pynamodb_tracker.model.row import TaskRow, load, readable
@@ -33,7 +32,6 @@ from pynamodb_tracker.writes.transition import get
 
 T = TypeVar("T", bound=TaskRow)
 
-log = logging.getLogger("pynamodb_tracker")
 
 _MOST_WITH_SUCCESS = 98
 """Actions for follow-ups in a success, beside the task's own, and its parent's or child list's."""

@@ -17,9 +17,10 @@ from pynamodb.connection.table import TableConnection
 from pynamodb.constants import BINARY, STRING
 from pynamodb.expressions.condition import Condition
 
-from pynamodb_tracker import clock, strict_json
+from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item, get_items, send
 from pynamodb_tracker.exceptions import TaskError
+from pynamodb_tracker.model import strict_json
 from pynamodb_tracker.model.hydration import rows_of_table
 from pynamodb_tracker.model.overflow import CHUNK, VERSION, RowKey, by_key, key_beside, key_of
 from pynamodb_tracker.model.references import join_of, parse

@@ -1,7 +1,5 @@
 """A group's items: its row, and a place per task that waits for its turn."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from datetime import datetime

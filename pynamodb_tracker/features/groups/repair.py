@@ -1,7 +1,5 @@
 """Repairing groups in which another program, or a person, has deleted or changed a row."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from typing import Any
 
