@@ -36,7 +36,6 @@ from pynamodb_tracker.writes.creations import build_new_task, can_put_again, put
 from pynamodb_tracker.writes.lock import new_token
 from pynamodb_tracker.writes.refusals import build_error, check_format, kept_changing_error
 from pynamodb_tracker.writes.transition import (
-    WAITS,
     ZERO,
     Same,
     StepStatements,
@@ -45,8 +44,6 @@ from pynamodb_tracker.writes.transition import (
     get,
     is_urgent,
     load_checked,
-    payload_removals,
-    round_removals,
 )
 
 T = TypeVar("T", bound=TaskRow)
@@ -384,7 +381,7 @@ class Merge(Generic[T]):
             merge.is_urgent = self._urgent or is_urgent(row)
             if self._urgent:
                 merge.add(urgent=True)
-            merge.time, merge.due, merge.changes = now, due, {**changes, **payload_removals(row)}
+            merge.time, merge.due, merge.changes = now, due, {**changes, **repeats.payload_removals(row)}
         try:
             response = statements.send(merge, row.task_id, shows_row=True)
         except PynamoDBConnectionError as error:
@@ -440,7 +437,7 @@ def build_merge(
 
 def restart_values(token: str, row: TaskRow) -> dict[str, Any]:
     """Return the attributes with which a finished task begins a new round."""
-    removed = {**dict.fromkeys(("queued", "expire_time", "release_count")), **WAITS, **round_removals(row)}
+    removed = {**dict.fromkeys(("queued", "expire_time", "release_count")), **repeats.round_removals(row)}
     return {"lock": token, "round": Same("lock"), "attempt": ZERO, **removed}
 
 
