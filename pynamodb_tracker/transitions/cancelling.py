@@ -243,8 +243,9 @@ def _cancellation(row: Any, done: Sequence[Child], *, running: bool, is_own: boo
 
 def _step_of(row: TaskRow) -> StepStatements[Any]:
     for step in type(row)._bound_steps.values():
-        if row.status in step._definition.codes.own:
-            return step._definition.statements
+        statements: StepStatements[Any] = step._definition.statements
+        if row.status in statements.codes.own:
+            return statements
     kind: type[TaskNotStartableError]
     kind, why = TaskNotStartableError, "this program declares no such step"
     if end_of(row.status):
