@@ -214,7 +214,7 @@ class StepDefinition(Generic[T]):
         """Return the error that a claim of the task would raise, or else one about the pause or the full limit."""
         operation, row = f"start {self.codes.step} of", transitions.get(self.model, task_id)
         if row is None:
-            return refusals.not_found_error(self.statements, task_id, operation)
+            return refusals.not_found_error(self.model, task_id, operation)
         if payload is not None and refusals.is_other_payload(self.statements, row, payload):
             return refusals.payload_mismatch(row, operation)
         if not (refusals.is_startable(row, self.codes, clock.now()) or row.status in self.also_from):

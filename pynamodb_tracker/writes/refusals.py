@@ -101,8 +101,8 @@ def check_life(row: TaskRow, meant: TaskRow | None, operation: str) -> None:
         )
 
 
-def not_found_error(statements: StepStatements[T], task_id: str, operation: str) -> TaskNotFoundError:
-    name = statements.model.__name__
+def not_found_error(model: type[TaskRow], task_id: str, operation: str) -> TaskNotFoundError:
+    name = model.__name__
     advice = f". Call {name}.create({task_id!r}) first" if operation.startswith("start ") else ""
     return TaskNotFoundError(f"cannot {operation} {name} {task_id!r}: it does not exist{advice}", task_id=task_id)
 
