@@ -273,6 +273,27 @@ def test_a_failure_that_the_index_did_not_show_is_not_forgotten(
     assert step.asked.count(step.codes.failed) == 3  # otherwise after 30 seconds
 
 
+def test_a_look_before_a_failed_task_may_be_tried_again_does_not_lose_it(
+    step: FakeStep, stopped_clock: StoppedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, now = Poller(step, eager=True), stopped_clock.now()
+    step.tasks = ["o-1"]
+    assert source.take() == "o-1"
+    step.tasks = []
+    while source.is_ready(now):
+        assert source.take() is None
+    step.due, end_run = {step.codes.failed: now}, source.cooldown.end_run
+
+    def look_first(task_id: str) -> None:
+        if source.is_ready(now):
+            source.take()  # on another thread
+        end_run(task_id)
+
+    monkeypatch.setattr(source.cooldown, "end_run", look_first)
+    source.ends("o-1", "failed", due_time=now)
+    assert source.is_ready(now)
+
+
 @pytest.mark.usefixtures("always_longest")
 def test_locks_that_expire_one_after_another_are_taken_over_at_once_and_before_all_others(
     poller: Poller, step: FakeStep, stopped_clock: StoppedClock
