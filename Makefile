@@ -27,7 +27,7 @@ help: ## list the targets
 demo: $(READY_DEMO) ## run the demo; ARGS="..." is passed on, try ARGS=--help
 	@$(BIN)/python -m pynamodb_tracker demo $(ARGS)
 
-# Tests for both engines run on dynoxide here, or on moto without it. In `make quick`, they run on moto.
+# Tests for both engines run on dynoxide here, or on moto without it, and in `make quick` through one client.
 test: $(READY) ## run all tests; ARGS="..." runs pytest with these arguments; COVERAGE=yes does what coverage does
 	$(if $(COVERAGE),@$(BIN)/coverage erase)
 	$(BIN)/$(if $(COVERAGE),coverage run,python) -m pytest $(or $(ARGS),--one-engine $(PARALLEL))
@@ -37,8 +37,8 @@ test: $(READY) ## run all tests; ARGS="..." runs pytest with these arguments; CO
 coverage: COVERAGE = yes
 coverage: test ## run all tests and measure their branch coverage; less than 95 % is an error
 
-quick: $(READY) ## run the tests of the inner loop, within a minute; ARGS="..." goes to pytest
-	@$(BIN)/python -m pytest --quick $(PARALLEL) $(ARGS)
+quick: $(READY) ## run the tests of the inner loop, within half a minute; ARGS="..." goes to pytest
+	@$(BIN)/python -m pytest --quick --one-engine $(PARALLEL) $(ARGS)
 
 assumptions: $(READY) ## test what we assume about DynamoDB; TRACKER_TEST_ENDPOINT=aws does it with your AWS account
 	@$(BIN)/python -m pytest --assumptions $(ARGS)

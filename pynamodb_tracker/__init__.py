@@ -39,9 +39,11 @@ if TYPE_CHECKING:
     from pynamodb_tracker.model.serialization import DecimalAttribute
     from pynamodb_tracker.model.signals import ReceivedSignal
     from pynamodb_tracker.status import Status
-    from pynamodb_tracker.step import BoundStep, State, Step, TaskPage
-    from pynamodb_tracker.step.index_page import IndexEntry, IndexPage
+    from pynamodb_tracker.step.bound import BoundStep
+    from pynamodb_tracker.step.declared import Step
+    from pynamodb_tracker.step.pages import IndexEntry, IndexPage, TaskPage
     from pynamodb_tracker.step.signal import BoundSignal, Signal
+    from pynamodb_tracker.step.state import State
     from pynamodb_tracker.task.find_by import FindBy
     from pynamodb_tracker.task.group import Group
     from pynamodb_tracker.task.task import Task
@@ -110,26 +112,26 @@ _MODULES = {
     "AsyncWorker": "pynamodb_tracker.worker.async_worker",
     "Signal": "pynamodb_tracker.step.signal",
     "BoundSignal": "pynamodb_tracker.step.signal",
-    "BoundStep": "pynamodb_tracker.step",
+    "BoundStep": "pynamodb_tracker.step.bound",
     "CancelRecord": "pynamodb_tracker.model.cancelled",
     "Cancellation": "pynamodb_tracker.transitions.cancelling",
     "DecimalAttribute": "pynamodb_tracker.model.serialization",
     "ExecutionContext": "pynamodb_tracker.execution.context",
     "Failure": "pynamodb_tracker.model.failure",
     "FindBy": "pynamodb_tracker.task.find_by",
-    "IndexPage": "pynamodb_tracker.step.index_page",
+    "IndexPage": "pynamodb_tracker.step.pages",
     "Group": "pynamodb_tracker.task.group",
-    "IndexEntry": "pynamodb_tracker.step.index_page",
+    "IndexEntry": "pynamodb_tracker.step.pages",
     "ConcurrencyLimit": "pynamodb_tracker.control.limit",
     "Merged": "pynamodb_tracker.features.merges",
-    "TaskPage": "pynamodb_tracker.step",
+    "TaskPage": "pynamodb_tracker.step.pages",
     "Pause": "pynamodb_tracker.control.item",
     "Repeat": "pynamodb_tracker.model.repeat",
     "Report": "pynamodb_tracker.work.outcomes",
     "Sent": "pynamodb_tracker.features.signals",
-    "State": "pynamodb_tracker.step",
+    "State": "pynamodb_tracker.step.state",
     "Status": "pynamodb_tracker.status",
-    "Step": "pynamodb_tracker.step",
+    "Step": "pynamodb_tracker.step.declared",
     "Tally": "pynamodb_tracker.work.outcomes",
     "Task": "pynamodb_tracker.task.task",
     "UseCase": "pynamodb_tracker.model.schema",

@@ -1,7 +1,5 @@
 """Argument checks that run before any request. Each error quotes the value and says what to write instead."""
 
-from __future__ import annotations
-
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping

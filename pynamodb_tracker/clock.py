@@ -1,7 +1,5 @@
 """The library's only clock. Tests can stop it."""
 
-from __future__ import annotations
-
 import math
 import threading
 import time
@@ -130,7 +128,7 @@ async def wait_async(seconds: float) -> None:
 def parse(text: str) -> datetime:
     time = datetime.fromisoformat(text)
     if time.tzinfo is None:
-        raise ValueError(f"{text!r} has no offset from UTC")
+        raise ValueError(f"{text!r} lacks an offset from UTC")
     return time
 
 

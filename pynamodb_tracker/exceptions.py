@@ -127,16 +127,8 @@ class ValueNotStorableError(TaskError, ValueError):
 
     entry = "a-value-cannot-be-stored"
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        task_id: str = "",
-        task: FoundTask | None = None,
-        attribute: str = "",
-        size: int | None = None,
-    ) -> None:
-        super().__init__(message, task_id=task_id, task=task)
+    def __init__(self, message: str, *, task_id: str = "", attribute: str = "", size: int | None = None) -> None:
+        super().__init__(message, task_id=task_id)
         self.attribute = attribute
         self.size = size
 

@@ -1,7 +1,5 @@
 """Hooks: your own code, or a monitoring library's, that is called when tasks are created, run and refused."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Callable, Collection, Mapping
@@ -17,23 +15,6 @@ log = logging.getLogger("pynamodb_tracker")
 
 class RunDetails:
     """A run, as hooks see it. `outcome`, `duration` and `error` are set at its end."""
-
-    __slots__ = (
-        "__weakref__",  # hooks may remember runs that have not ended
-        "attempt",
-        "duration",
-        "error",
-        "fence",
-        "outcome",
-        "postponed",
-        "skipped_occurrence",
-        "start_time",
-        "step",
-        "task",
-        "task_id",
-        "took_over",
-        "use_case_id",
-    )
 
     def __init__(self, use_case_id: str, step: str, task_id: str, start_time: datetime) -> None:
         self.use_case_id = use_case_id

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
     from pynamodb_tracker.clock import StoppedClock
-    from pynamodb_tracker.task.task import Task
     from pynamodb_tracker.testing import LocalServer, LocalTable
-
-    T = TypeVar("T", bound=Task)
 
 
 def pytest_collection_finish() -> None:
@@ -30,11 +26,7 @@ def local_table() -> Iterator[LocalTable]:
     from pynamodb_tracker import testing  # noqa: PLC0415 - only tests that use it import it
 
     with ExitStack() as stack:
-
-        def enter(table: type[T], *further: type[Task]) -> type[T]:
-            return stack.enter_context(testing.local_table(table, *further))
-
-        yield enter
+        yield lambda table, *further: stack.enter_context(testing.local_table(table, *further))
 
 
 @pytest.fixture
@@ -43,13 +35,7 @@ def local_server() -> Iterator[LocalServer]:
     from pynamodb_tracker import testing  # noqa: PLC0415 - only tests that use it import it
 
     with ExitStack() as stack:
-
-        def enter(
-            table: type[Task], *further: type[Task], path: str | os.PathLike[str] | None = None, port: int = 0
-        ) -> str:
-            return stack.enter_context(testing.local_server(table, *further, path=path, port=port))
-
-        yield enter
+        yield lambda *tables, **options: stack.enter_context(testing.local_server(*tables, **options))
 
 
 @pytest.fixture

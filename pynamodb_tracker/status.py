@@ -1,7 +1,5 @@
 """Task statuses, and the integer codes that are stored for them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from enum import StrEnum
 from typing import Literal

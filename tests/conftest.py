@@ -14,7 +14,7 @@ import pytest
 
 from pynamodb_tracker.control import watch
 from pynamodb_tracker.dynamodb.backoff import RANDOM
-from tests.engine.dynoxide import PATH_VARIABLE, find_or_build
+from tests.engine.dynoxide import PATH_VARIABLE, find_binary, find_or_build
 from tests.engine.engine import AWS, HOW_TO_GET_ONE, VARIABLE, Engine, EngineUnavailable, find, start
 from tests.engine.proxy import Proxy
 from tests.support.quick_botocore import leave_signatures_out, remember_names_and_endpoints
@@ -54,7 +54,7 @@ LONG = ("race", "browser")
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options of `make quick` and `make test`."""
     parser.addoption(
-        "--quick", action="store_true", help="run what takes less than a minute: no engine, no races, no processes"
+        "--quick", action="store_true", help="run what takes half a minute: nothing that needs the engine, no races"
     )
     parser.addoption(
         "--one-engine",
@@ -135,13 +135,14 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> Generator[None, int,
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Find the engine of `--one-engine`, or build it, before the processes of pytest-xdist start one each.
 
-    Without one, these tests run on moto. In CI, and where one was named, that is an error.
+    Without one, these tests run on moto. In CI, and where one was named, that is an error. `--quick` builds none.
     """
     config = session.config
     if not config.getoption("one_engine") or hasattr(config, "workerinput"):
         return
     try:
-        find()
+        if VARIABLE in os.environ or not config.getoption("quick") or find_binary():
+            find()
     except EngineUnavailable as unavailable:
         if in_ci() or {VARIABLE, PATH_VARIABLE} & os.environ.keys():
             raise pytest.UsageError(why_none(unavailable)) from unavailable

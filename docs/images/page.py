@@ -32,7 +32,7 @@ ROUND = 10
 """Of the demo: it has orders at all steps then, and some that failed."""
 
 
-ERRORS = "section[aria-labelledby=errors-title]"
+NEEDS, STEPS = ("section[aria-labelledby=needs-title]", "section[aria-labelledby=steps-title]")
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Shot:
 
 
 SHOTS = [
-    Shot("page", "Order/", ERRORS, ERRORS),
+    Shot("page", "", NEEDS, STEPS),
     Shot("page-task", "Order/task?id={ignored}"),
     Shot("page-dry-run", "Order/bulk?verb=reopen&step=confirm_payment&state=ignored&error=RefusedError", "main"),
 ]

@@ -237,14 +237,14 @@ class JobTable:
             except Refused:
                 return False
             return True
-        unapplied = transact_write(self._connection, writes, until=until)
-        if unapplied is None:
+        unconfirmed = transact_write(self._connection, writes, until=until)
+        if unconfirmed is None:
             return True
-        if is_missing_table(unapplied.error.cause):
-            raise missing_table(self._connection, unapplied.error.cause)
-        if any(reason is not None and reason.code == REFUSED for reason in unapplied.error.cancellation_reasons):
+        if is_missing_table(unconfirmed.error.cause):
+            raise missing_table(self._connection, unconfirmed.error.cause)
+        if any(reason is not None and reason.code == REFUSED for reason in unconfirmed.error.cancellation_reasons):
             return False
-        raise unapplied.error
+        raise unconfirmed.error
 
     def _update(self, due: DueItem, update: str, condition: str, values: Item) -> bool:
         request = {

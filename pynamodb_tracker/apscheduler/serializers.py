@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, Protocol
 
 from apscheduler.util import ref_to_obj
 
-from pynamodb_tracker import strict_json
 from pynamodb_tracker.apscheduler.triggers import decode_time, decode_trigger, encode_time, encode_trigger
+from pynamodb_tracker.model import strict_json
 
 _MAC = 32
 

@@ -14,8 +14,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from pynamodb_tracker import strict_json
 from pynamodb_tracker.aws_lambda.result import Invocation
+from pynamodb_tracker.model import strict_json
 
 # The status codes of results, unless the content has a `statusCode`.
 _CODES: Mapping[str, int] = (

@@ -1,6 +1,5 @@
 """An invocation: its time, and its attempts at tasks."""
 
-import logging
 import os
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -19,6 +18,7 @@ from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher
 from pynamodb_tracker.execution.call import call_for_result
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.execution.run import Run
+from pynamodb_tracker.instrumentation import log
 from pynamodb_tracker.model.changes import as_stored
 from pynamodb_tracker.model.results import fingerprint
 from pynamodb_tracker.model.row import keeps_expired
@@ -28,7 +28,6 @@ from pynamodb_tracker.work.attempt import Attempt
 if TYPE_CHECKING:
     from pynamodb_tracker.control.item import Pause
 
-log = logging.getLogger("pynamodb_tracker")
 
 _LOCK_MARGIN = timedelta(seconds=1)  # Lambda may end the function a moment after its timeout
 _TIME_TO_ANSWER = timedelta(seconds=0.5)  # after the last request
@@ -66,7 +65,7 @@ class TaskTimes:
 
 
 class RunningInvocation:
-    """An invocation, which has no time limit and no id without a context, or with a mock."""
+    """An invocation. Without a context, or with a mock, its time limit and id are unknown."""
 
     def __init__(self, context: LambdaContext | None, times: TaskTimes | None = None) -> None:
         self.context = context

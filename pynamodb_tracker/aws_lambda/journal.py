@@ -9,10 +9,8 @@ from pynamodb_tracker.aws_lambda import emf
 from pynamodb_tracker.aws_lambda.invocation import InvocationAttempt, RunningInvocation
 from pynamodb_tracker.aws_lambda.trigger import Record, UnreadableEventError
 from pynamodb_tracker.exceptions import TaskFormatError, TrackerError
-from pynamodb_tracker.instrumentation import log_fields
+from pynamodb_tracker.instrumentation import log, log_fields
 from pynamodb_tracker.model.row import TaskRow
-
-log = logging.getLogger("pynamodb_tracker")
 
 # The log levels of results. Any other is an ERROR.
 LEVELS: Mapping[str | None, int] = {

@@ -1,6 +1,5 @@
 """Publishes tasks' transitions on an EventBridge bus, from their table's stream."""
 
-import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -11,20 +10,20 @@ from typing import Any, cast
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from pynamodb_tracker import clock, strict_json
+from pynamodb_tracker import clock
 from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.aws_lambda.invocation import LambdaContext, RunningInvocation
 from pynamodb_tracker.aws_lambda.trigger import UnreadableEventError, trigger_named
 from pynamodb_tracker.dynamodb.error_codes import got_no_response
 from pynamodb_tracker.dynamodb.retries import ending_with, slept_before_retry
 from pynamodb_tracker.exceptions import TrackerError
+from pynamodb_tracker.instrumentation import log
+from pynamodb_tracker.model import strict_json
 from pynamodb_tracker.model.failure import ABANDONED, Failure
 from pynamodb_tracker.model.failure_log import failures_in_row
 from pynamodb_tracker.model.row import readable
 from pynamodb_tracker.status import Status, end_of
 from pynamodb_tracker.task.task import Task
-
-log = logging.getLogger("pynamodb_tracker")
 
 _MOST = 10  # entries per request: https://docs.aws.amazon.com/eventbridge/latest/APIReference/API_PutEvents.html
 _LONGEST_TYPE = 128

@@ -1,7 +1,6 @@
 """An SQS queue for messages about tasks."""
 
 import hashlib
-import logging
 import math
 import re
 import threading
@@ -12,15 +11,14 @@ from urllib.parse import urlsplit
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from pynamodb_tracker import clock, strict_json
+from pynamodb_tracker import clock
 from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.dynamodb.error_codes import got_no_response
 from pynamodb_tracker.dynamodb.retries import deadline, slept_before_retry
 from pynamodb_tracker.exceptions import TrackerError
-from pynamodb_tracker.instrumentation import log_fields
+from pynamodb_tracker.instrumentation import log, log_fields
+from pynamodb_tracker.model import strict_json
 from pynamodb_tracker.model.row import TaskRow
-
-log = logging.getLogger("pynamodb_tracker")
 
 _TRIES = 4
 # In a host name, also of VPC and FIPS endpoints and older ones: https://docs.aws.amazon.com/general/latest/gr/sqs-service.html

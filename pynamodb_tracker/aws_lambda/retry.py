@@ -28,8 +28,8 @@ from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.model.hydration import rows
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.worker_name import working_as
-from pynamodb_tracker.step import BoundStep, States
-from pynamodb_tracker.step.bound import bound_functions
+from pynamodb_tracker.step.bound import BoundStep, bound_functions
+from pynamodb_tracker.step.definition import States
 from pynamodb_tracker.step.functions import StepFunction, any_function_of, for_threads
 from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.work.dispatcher import Dispatcher
@@ -136,7 +136,7 @@ def retry_handler(
     for each in steps:
         prepare_in_lambda(each, queue)
 
-    def handler(event: Any, context: LambdaContext | None) -> dict[str, int]:  # noqa: ARG001 - a schedule's event has no content
+    def handler(event: Any, context: LambdaContext | None) -> dict[str, int]:  # noqa: ARG001 - a schedule's event is empty
         invocation = RunningInvocation(context, times)
         logs = {
             each: InvocationLog(each.model, each.name, invocation, "schedule", namespace, known=known[each])

@@ -2,7 +2,6 @@
 
 import base64
 import json
-import logging
 from collections.abc import Callable, Mapping, Sized
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, NamedTuple, get_args
@@ -11,9 +10,8 @@ from urllib.parse import unquote_plus
 from pynamodb_tracker.arguments import check_task_id, shown
 from pynamodb_tracker.aws_lambda.http import is_request, read_request
 from pynamodb_tracker.exceptions import TrackerError
+from pynamodb_tracker.instrumentation import log
 from pynamodb_tracker.model.schema import SEPARATOR
-
-log = logging.getLogger("pynamodb_tracker")
 
 TaskId = str | Callable[[Any], str]
 """Where a payload has the task id: keys and list indexes with dots between them, or a function."""

@@ -6,6 +6,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from types import ModuleType
@@ -232,18 +233,63 @@ def table_class(app: str) -> Iterator[type[Task]]:
         yield model
 
 
-@contextmanager
-def use_case(app: str, name: str | None) -> Iterator[type[Task]]:
-    """Yield the only selected use case. Exit on an error in the block."""
-    with use_cases(app, name) as models:
-        yield only_one(app, models)
+@dataclass(frozen=True, slots=True)
+class UseCases:
+    """The use cases that `--app` and `--use-case` select."""
 
+    app: str
+    name: str | None
+    models: Sequence[type[Task]]
 
-def only_one(app: str, models: Sequence[type[Task]]) -> type[Task]:
-    if len(models) > 1:
-        options = use_case_options(model.tracker.use_case.name for model in models)
-        raise CannotRunError(f"{app} has {len(models)} use cases, and this command takes one: add {options}")
-    return models[0]
+    def __str__(self) -> str:
+        return " or ".join(model.__name__ for model in self.models)
+
+    @property
+    def are_several(self) -> bool:
+        return len(self.models) > 1
+
+    @property
+    def only(self) -> type[Task]:
+        if self.are_several:
+            options = use_case_options(model.tracker.use_case.name for model in self.models)
+            number = len(self.models)
+            raise CannotRunError(f"{self.app} has {number} use cases, and this command takes one: add {options}")
+        return self.models[0]
+
+    def step(self, name: str) -> BoundStep[Any]:
+        """Return a step: `ship` if only one use case has it, or `order.ship`."""
+        use_case_name, _, step = name.rpartition(".")
+        known = {model.tracker.use_case.name: model for model in self.models}
+        if use_case_name:
+            found = [model for key, model in known.items() if use_case_name in (key, model.__name__)]
+            if not found:
+                hint = did_you_mean(use_case_name, known) or f". --app and --use-case select {', '.join(known)}"
+                raise CannotRunError(f"{name}: unknown use case {use_case_name!r}{hint}")
+        else:
+            found = [model for model in self.models if step in {each.name for each in steps_of(model)}]
+        if len(found) > 1:
+            choices = ", ".join(f"{model.tracker.use_case.name}.{step}" for model in found)
+            raise CannotRunError(f"{len(found)} use cases have a step {step!r}: write one of {choices}")
+        if not found and self.are_several:
+            steps = {f"{key}.{each.name}": each.name for key, model in known.items() for each in steps_of(model)}
+            hint = did_you_mean(step, steps.values()) or f". The steps are {', '.join(steps)}"
+            raise CannotRunError(f"none of {len(self.models)} use cases has a step {step!r}{hint}")
+        return step_named(found[0] if found else self.models[0], step)
+
+    def steps(self, name: str | None) -> dict[type[Task], list[BoundStep[Any]]]:
+        """Return the named step or all steps, by use case."""
+        if name is None:
+            return {model: steps_of(model) for model in self.models}
+        step = self.step(name)
+        return {step.model: [step]}
+
+    def state(self, name: str) -> State[Any]:
+        """Return a state: `ship.failed` if only one use case has the step, or `order.ship.failed`."""
+        step, _, status = name.rpartition(".")
+        if not self.are_several or step in ("", UNKNOWN):
+            return state_named(self.only, name)
+        of = self.step(step)
+        return state_named(of.model, f"{of.name}.{status}")
 
 
 def use_case_options(names: Iterable[str]) -> str:
@@ -251,12 +297,12 @@ def use_case_options(names: Iterable[str]) -> str:
 
 
 @contextmanager
-def use_cases(app: str, name: str | None) -> Iterator[list[type[Task]]]:
+def use_cases(app: str, name: str | None) -> Iterator[UseCases]:
     """Yield the named use case or all use cases of the table. Exit on an error in the block."""
     with exit_on_error():
         models = known_use_cases(app, name)
     with exit_on_error(models[0]):
-        yield models
+        yield UseCases(app, name, models)
 
 
 def known_use_cases(app: str, name: str | None) -> list[type[Task]]:
@@ -295,34 +341,6 @@ def is_step(model: type[Task], name: str) -> bool:
 def _strip_use_case(model: type[Task], name: str) -> str:
     use_case_name, _, step = name.rpartition(".")
     return step if use_case_name in (model.tracker.use_case.name, model.__name__) else name
-
-
-def step_among(models: Sequence[type[Task]], name: str) -> BoundStep[Any]:
-    """Return a step: `ship` if only one use case has it, or `order.ship`."""
-    use_case_name, _, step = name.rpartition(".")
-    known = {model.tracker.use_case.name: model for model in models}
-    if use_case_name:
-        found = [model for key, model in known.items() if use_case_name in (key, model.__name__)]
-        if not found:
-            hint = did_you_mean(use_case_name, known) or f". --app and --use-case select {', '.join(known)}"
-            raise CannotRunError(f"{name}: unknown use case {use_case_name!r}{hint}")
-    else:
-        found = [model for model in models if step in {each.name for each in steps_of(model)}]
-    if len(found) > 1:
-        choices = ", ".join(f"{model.tracker.use_case.name}.{step}" for model in found)
-        raise CannotRunError(f"{len(found)} use cases have a step {step!r}: write one of {choices}")
-    if not found and len(models) > 1:
-        steps = {f"{key}.{each.name}": each.name for key, model in known.items() for each in steps_of(model)}
-        hint = did_you_mean(step, steps.values()) or f". The steps are {', '.join(steps)}"
-        raise CannotRunError(f"none of {len(models)} use cases has a step {step!r}{hint}")
-    return step_named(found[0] if found else models[0], step)
-
-
-def steps_among(models: Sequence[type[Task]], name: str | None) -> dict[type[Task], list[BoundStep[Any]]]:
-    if name is None:
-        return {model: steps_of(model) for model in models}
-    step = step_among(models, name)
-    return {step.model: [step]}
 
 
 def state_named(model: type[Task], name: str) -> State[Any]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import redirect_stderr
 from datetime import datetime
 from functools import wraps
+from inspect import Parameter, signature
 from io import StringIO
 from typing import Annotated, Any, TypeVar
 
@@ -15,7 +16,7 @@ import typer
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.arguments import shown
-from pynamodb_tracker.cli.command import CannotRunError, known_use_cases
+from pynamodb_tracker.cli.command import FOUND, CannotRunError, UseCases, check_window, known_use_cases, use_cases
 from pynamodb_tracker.cli.terminal import warn
 from pynamodb_tracker.presentation import exact_json, times
 from pynamodb_tracker.presentation.task_facts import steps_of
@@ -177,7 +178,7 @@ App = Annotated[
         help="The class of the table or a use case, imported from the current directory.",
     ),
 ]
-UseCase = Annotated[
+UseCaseName = Annotated[
     str | None,
     typer.Option(
         "--use-case", metavar="NAME", autocompletion=complete_use_cases, help="The use case, if the table has several."
@@ -214,3 +215,41 @@ Targets = Annotated[
     ),
 ]
 Tasks = Annotated[list[str], argument("TASK", "Task ids. Use - to read ids from stdin, one per line.")]
+
+
+# Commands about use cases.
+
+
+def for_use_cases(command: Callable[..., bool | None]) -> Callable[..., None]:
+    """Add `--app` and `--use-case` to a command, and call it with the use cases that they select.
+
+    Exit on an error, and with 1 if the command returns True.
+    """
+
+    @wraps(command)
+    def run(*, name: str, use_case_name: str | None, **given: Any) -> None:
+        with use_cases(name, use_case_name) as selected:
+            check_window(given.get("since"), given.get("until"))
+            is_found = command(selected, **given)
+        if is_found:
+            raise typer.Exit(FOUND)
+
+    declared = signature(command, eval_str=True)
+    added = [
+        Parameter("name", Parameter.KEYWORD_ONLY, annotation=App),
+        Parameter("use_case_name", Parameter.KEYWORD_ONLY, annotation=UseCaseName, default=None),
+    ]
+    parameters = [*list(declared.parameters.values())[1:], *added]
+    vars(run)["__signature__"] = declared.replace(parameters=parameters)
+    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    return run
+
+
+def for_use_case(command: Callable[..., bool | None]) -> Callable[..., None]:
+    """Do the same for a command about a single use case."""
+
+    @wraps(command)
+    def run(selected: UseCases, **given: Any) -> bool | None:
+        return command(selected.only, **given)
+
+    return for_use_cases(run)

@@ -1,14 +1,12 @@
 """The tasks that a command changes, and how it changes each."""
 
-from __future__ import annotations
-
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice, repeat
-from typing import Any
+from typing import Any, Self
 
 import typer
 
@@ -41,7 +39,7 @@ class Targets:
     ids: Sequence[str]
 
     @classmethod
-    def named(cls, model: type[Task], words: Sequence[str]) -> Targets:
+    def named(cls, model: type[Task], words: Sequence[str]) -> Self:
         """Parse `[STEP] TASK...`. The first word is a step if the use case has it."""
         first, *more = words
         if is_step(model, first):
@@ -205,7 +203,6 @@ def change_each(
     finally:
         for number in sorted(waiting):  # after a task that was not changed because of an interrupt
             print_result(number)
-        if changed:
-            note(changed)
+        note(changed)
     if refused:
         raise typer.Exit(FOUND)

@@ -4,11 +4,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from itertools import islice
 
-import typer
 from rich.text import Text
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.cli.command import FOUND
 from pynamodb_tracker.cli.terminal import Cell, print_table, say, say_json_array, styled, warn
 from pynamodb_tracker.control.item import Pause
 from pynamodb_tracker.control.slots import Use
@@ -89,7 +87,7 @@ class Damaged:
     def __init__(self, *, own_too: bool) -> None:
         self._own_too = own_too
         self.read = 0
-        self._any = False
+        self.is_any = False
 
     def reported(self, tasks: Iterable[Task]) -> Iterator[Task]:
         """Yield all tasks, as far as they can be read, and report damage."""
@@ -105,18 +103,15 @@ class Damaged:
         return (task for task in self.reported(tasks) if _IN_TABLES.isdisjoint(damages_of(task)))
 
     def report(self, task_id: str, unread: Mapping[str, Exception]) -> None:
-        self._any = True
+        self.is_any = True
         reasons = ", ".join(f"{name} ({one_line(error)})" for name, error in unread.items())
         warn(f"{task_id}  cannot be read: {reasons}")
-
-    def exit(self) -> None:
-        if self._any:
-            raise typer.Exit(FOUND)
 
 
 def print_tasks(
     found: Iterator[Task], kind: Status | str | None, most: int | None, none: str, *, as_json: bool
-) -> None:
+) -> bool:
+    """Print tasks, and return whether any is damaged."""
     damaged, shown = Damaged(own_too=True), islice(found, most)
     if as_json:
         say_json_array(map(task_as_json, damaged.reported(shown)))
@@ -127,4 +122,4 @@ def print_tasks(
         say(none)
     if most is not None and next(found, None) is not None:
         warn(f"these are the first {count(most)}: use --limit N or --all to see more")
-    damaged.exit()
+    return damaged.is_any

@@ -5,9 +5,6 @@ environment sends its first transition immediately. Numbers are approximate: cou
 request is slow, and a repeated request counts twice.
 """
 
-from __future__ import annotations
-
-import logging
 import os
 import threading
 from bisect import bisect_left
@@ -25,12 +22,10 @@ from pynamodb.constants import NUMBER, STRING
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item, connection_until, get_items
 from pynamodb_tracker.dynamodb.forking import in_forked_process
-from pynamodb_tracker.instrumentation import log_fields
+from pynamodb_tracker.instrumentation import log, log_fields
 from pynamodb_tracker.model.overflow import GROUP_OF, RowKey, by_key, item_key, key_of
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.writes.lock import Journal
-
-log = logging.getLogger("pynamodb_tracker")
 
 CREATED = "created"  # counts new tasks. Runs are counted by outcome and step number, as in `succeeded#200`
 

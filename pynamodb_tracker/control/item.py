@@ -14,10 +14,7 @@ A known name under another number means that the step was renumbered, which woul
 new name under a known number is a rename, unless there are also new numbers.
 """
 
-from __future__ import annotations
-
 import json
-import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -25,12 +22,13 @@ from typing import Any, NamedTuple
 
 from pynamodb.constants import MAP, STRING
 
-from pynamodb_tracker import clock, strict_json
+from pynamodb_tracker import clock
 from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.control.records import commands_key, schedules_key
 from pynamodb_tracker.dynamodb.connection import Item, Refused, send
 from pynamodb_tracker.exceptions import DefinitionError, TrackerError
-from pynamodb_tracker.instrumentation import log_fields
+from pynamodb_tracker.instrumentation import log, log_fields
+from pynamodb_tracker.model import strict_json
 from pynamodb_tracker.model.failure import clean
 from pynamodb_tracker.model.overflow import GROUP_OF, item_key
 from pynamodb_tracker.model.row import TaskRow
@@ -38,8 +36,6 @@ from pynamodb_tracker.model.serialization import TOKEN
 from pynamodb_tracker.model.worker_name import this_worker
 from pynamodb_tracker.status import HIGHEST, LOWEST, SPACING
 from pynamodb_tracker.writes.lock import new_token
-
-log = logging.getLogger("pynamodb_tracker")
 
 Names = dict[int, list[str]]
 

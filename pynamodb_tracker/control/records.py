@@ -16,9 +16,10 @@ from typing import Any
 from pynamodb.constants import LIST, STRING, STRING_SET
 from pynamodb.exceptions import PynamoDBException
 
-from pynamodb_tracker import clock, strict_json
-from pynamodb_tracker.dynamodb.connection import Item, Refused, send
+from pynamodb_tracker import clock
+from pynamodb_tracker.dynamodb.connection import Item, Refused, get_items, send
 from pynamodb_tracker.instrumentation import log_fields
+from pynamodb_tracker.model import strict_json
 from pynamodb_tracker.model.failure import clean, cut
 from pynamodb_tracker.model.overflow import GROUP_OF, item_key
 from pynamodb_tracker.model.row import TaskRow
@@ -67,18 +68,36 @@ def schedules_in(item: Item) -> list[str]:
 
 
 def record(
-    model: type[TaskRow], by: str | None, did: str, about: str, *, tasks: int = 0, reason: str | None = None
+    model: type[TaskRow], by: str, did: str, about: str, *, tasks: int = 0, reason: str = "", before: int = 0
 ) -> None:
-    """Keep a person's command among the last 20, in one request, or two once there are 20."""
-    texts = [cut(clean(text or ""), _LONGEST) for text in (by, did, about, reason)]
-    entry = {STRING: strict_json.dumps([clock.stamp(clock.now()), *texts, tasks], ensure_ascii=False)}
+    """Keep a person's command among the last 20, in one request, or two once there are 20.
+
+    A command that continues, after it has changed `before` tasks, replaces its entry, in two requests.
+    """
+    texts = [cut(clean(text), _LONGEST) for text in (by, did, about, reason)]
     key, most = commands_key(model), {"most": {"N": str(_MOST_COMMANDS)}}
+    if before and _has_continued(model, [*texts, before], [*texts, tasks]):
+        return
+    entry = {STRING: strict_json.dumps([clock.stamp(clock.now()), *texts, tasks], ensure_ascii=False)}
     try:
         appended = "SET #mark = :mark, #l = list_append(if_not_exists(#l, :none), :entries)"
         values = {"entries": {LIST: [entry]}, "none": {LIST: []}, **most}
         _send(model, key, appended, "attribute_not_exists(#l) OR size(#l) < :most", values)
     except Refused:
         _send(model, key, "SET #mark = :mark, #l[9999] = :entry REMOVE #l[0]", "", {"entry": entry})
+
+
+def _has_continued(model: type[TaskRow], before: list[str | int], after: list[str | int]) -> bool:
+    """Replace the newest entry that has these values. Return False if there is none, or it cannot be read."""
+    with suppress(PynamoDBException, Refused, KeyError, TypeError, ValueError):  # as in `commands_in`
+        [item] = get_items(model.tracker.connection(), [commands_key(model)])
+        entries = [each[STRING] for each in item["listed"][LIST]]
+        at = max(at for at, each in enumerate(entries) if json.loads(each)[1:] == before)
+        entry = strict_json.dumps([*json.loads(entries[at])[:1], *after], ensure_ascii=False)
+        values = {"entry": {STRING: entry}, "seen": {STRING: entries[at]}}
+        _send(model, commands_key(model), f"SET #mark = :mark, #l[{at}] = :entry", f"#l[{at}] = :seen", values)
+        return True
+    return False
 
 
 def commands_in(item: Item) -> list[Command]:

@@ -10,7 +10,6 @@ waits for a slot while using one, so no two tasks can wait for each other.
 from __future__ import annotations
 
 import atexit
-import logging
 import math
 import os
 import threading
@@ -29,12 +28,10 @@ from pynamodb_tracker.dynamodb.forking import in_forked_process
 from pynamodb_tracker.dynamodb.retries import deadline, ending_by, is_stopped
 from pynamodb_tracker.dynamodb.side_by_side import side_by_side
 from pynamodb_tracker.exceptions import ConcurrencyLimitReachedError, NestedConcurrencyLimitError
-from pynamodb_tracker.instrumentation import RunDetails
+from pynamodb_tracker.instrumentation import RunDetails, log
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.schema import Table
 from pynamodb_tracker.model.worker_name import this_worker
-
-log = logging.getLogger("pynamodb_tracker")
 
 IDLE_FOR = timedelta(seconds=1)
 
@@ -78,7 +75,7 @@ class Slot:
         self.token = stored.lock
         self.until = stored.until or _LONG_AGO
         self.is_wanted = False  # whether others were waiting at the last renewal
-        self.user: str | None = user  # the step that uses it, for logs, or None while it is idle
+        self.user: str | None = user  # the task that uses it, for logs, or None while it is idle
         self.run: RunDetails | None = None
         self.since = clock.now()
         self._slots = slots
@@ -397,10 +394,15 @@ def check_caller(user: str, limit: ConcurrencyLimit) -> None:
 
 
 class StepSlots:
+    """What a step's tasks take before their claim and leave after their end. A rule about who may start goes here.
+
+    A source that gets nothing for a task keeps it for later, and a run that is started by its id raises.
+    """
+
     def __init__(self, model: type[TaskRow], step: str, limit: ConcurrencyLimit) -> None:
         self.limit = limit
         self._slots = slots_of(model, limit)
-        self._user = f"{model.__name__}.{step}"
+        self._step = f"{model.__name__}.{step}"
 
     @property
     def next_look(self) -> datetime:
@@ -410,16 +412,15 @@ class StepSlots:
     def may_have(self) -> bool:
         return self._slots.may_have(self.limit)
 
-    def take(self) -> Slot | None:
-        return self._slots.take(self.limit, self._user)
+    def take(self, task_id: str) -> Slot | None:
+        return self._slots.take(self.limit, f"{self._step} of {task_id!r}")
 
     def take_for(self, task_id: str, wait: timedelta) -> Slot:
         """Take a slot for a task that is started by its id, or raise ConcurrencyLimitReachedError."""
-        slot = self._slots.take_within(self.limit, f"{self._user} {task_id!r}", wait)
+        task = f"{self._step} of {task_id!r}"
+        slot = self._slots.take_within(self.limit, task, wait)
         if slot is None:
-            raise ConcurrencyLimitReachedError(
-                f"cannot start {self._user} of {task_id!r}: {self} (held by {self.holders})", task_id=task_id
-            )
+            raise ConcurrencyLimitReachedError(f"cannot start {task}: {self} (held by {self.holders})", task_id=task_id)
         return slot
 
     @property

@@ -1,8 +1,5 @@
 """Caches each control item for five seconds. A known pause holds even if the table does not respond."""
 
-from __future__ import annotations
-
-import logging
 import threading
 from datetime import datetime, timedelta
 from typing import Any
@@ -15,12 +12,10 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.control.item import Pause, compare, read
 from pynamodb_tracker.dynamodb.forking import in_forked_process
 from pynamodb_tracker.exceptions import DefinitionError, TrackerError
-from pynamodb_tracker.instrumentation import log_fields
+from pynamodb_tracker.instrumentation import log, log_fields
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.status import SPACING
 from pynamodb_tracker.writes.lock import Journal
-
-log = logging.getLogger("pynamodb_tracker")
 
 INTERVAL = timedelta(seconds=5)  # by the time of day, which continues while a Lambda environment is frozen
 

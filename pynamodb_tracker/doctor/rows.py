@@ -10,7 +10,7 @@ from pynamodb_tracker.doctor.description import Finding, Severity
 from pynamodb_tracker.dynamodb.connection import pages
 from pynamodb_tracker.dynamodb.limits import MAX_KEY_BYTES
 from pynamodb_tracker.exceptions import TaskError
-from pynamodb_tracker.features.children.child_list import awaited_tasks
+from pynamodb_tracker.features.children.joins import awaited_tasks
 from pynamodb_tracker.features.groups.repair import needs_repair
 from pynamodb_tracker.model.data import unread_data
 from pynamodb_tracker.model.references import join_of, parse

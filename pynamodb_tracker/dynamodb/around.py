@@ -1,7 +1,5 @@
 """Context managers from generators that do not touch their block's exception."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from contextvars import ContextVar

@@ -6,8 +6,6 @@ A probe precedes the first batch: an update with a condition that never holds. I
 return the item, or a policy denies it, writes are sent one by one.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,8 +23,8 @@ from pynamodb.constants import ATTRIBUTES, CONSISTENT_READ, ITEM, KEY, RETURN_VA
 from pynamodb_tracker.dynamodb import error_codes, partiql
 from pynamodb_tracker.dynamodb.connection import connection_until
 from pynamodb_tracker.dynamodb.forking import in_forked_process
+from pynamodb_tracker.instrumentation import log
 
-log = logging.getLogger("pynamodb_tracker")
 MOST = 25  # writes in a request
 _MOST_UNCLEAR = 3  # responses in a row, after which writes are sent one by one
 

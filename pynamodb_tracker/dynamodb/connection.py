@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import threading
 import weakref
@@ -36,8 +35,7 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb import error_codes, retries
 from pynamodb_tracker.dynamodb.around import set_variable
 from pynamodb_tracker.dynamodb.forking import in_forked_process
-
-log = logging.getLogger("pynamodb_tracker")
+from pynamodb_tracker.instrumentation import log
 
 Item = dict[str, dict[str, Any]]  # an item, or a part of one, in DynamoDB's wire format
 

@@ -1,7 +1,5 @@
 """Classifies failed requests: temporary failures, lost responses, invalid values and wrong settings."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Resets state in forked processes, because a thread in the parent may have held a lock."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """DynamoDB's limits: which values it refuses, and how large values are."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Context, Decimal, InvalidOperation
 from itertools import chain

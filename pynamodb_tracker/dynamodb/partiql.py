@@ -3,10 +3,8 @@
 https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/ql-reference.multiplestatements.batching.html
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, Self, cast
 
 from pynamodb.constants import (
     CONDITION_EXPRESSION,
@@ -48,7 +46,7 @@ class Rendered(str):
     values: Mapping[str, Typed]
 
     @classmethod
-    def of(cls, text: str, source: Condition | Sequence[Action], values: Mapping[str, Typed]) -> Rendered:
+    def of(cls, text: str, source: Condition | Sequence[Action], values: Mapping[str, Typed]) -> Self:
         rendered = cls(text)
         rendered.source, rendered.values = source, values
         return rendered
@@ -167,7 +165,7 @@ class _Writer:
         return str(name)
 
     def _find_place(self, value: Typed) -> str:
-        """Return a value's placeholder. A plain text may equal the name of a Slot, which is a type of text."""
+        """Return a value's placeholder. A plain text may equal the name of a Parameter, which is a type of text."""
         ((kind, content),) = value.items()
         for place, other in self._values.items():
             ((other_kind, other_content),) = other.items()

@@ -10,9 +10,6 @@ Retries end at the first of these:
 `persist` is for writes after the work is done: without a record, the work is lost.
 """
 
-from __future__ import annotations
-
-import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
@@ -26,8 +23,8 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.around import around, set_variable
 from pynamodb_tracker.dynamodb.backoff import jittered_pause
 from pynamodb_tracker.dynamodb.error_codes import is_conflict, is_proof, is_retryable_response, may_be_applied
+from pynamodb_tracker.instrumentation import log
 
-log = logging.getLogger("pynamodb_tracker")
 V = TypeVar("V")
 
 TRIES = 6  # while failures are temporary, each with the SDK's own retries
@@ -37,7 +34,6 @@ _GLANCE = 0.25  # seconds between two looks at the stop during a pause
 _deadline: ContextVar[datetime | None] = ContextVar("pynamodb_tracker_deadline", default=None)
 _stops: ContextVar[tuple[list[threading.Event], ...]] = ContextVar("pynamodb_tracker_stops", default=())
 """A list with an event per running block. Emptying it after the block also ends it in copies of the context."""
-_persisting: ContextVar[Persisting | None] = ContextVar("pynamodb_tracker_persisting", default=None)
 
 
 def ending_by(time: datetime | None) -> AbstractContextManager[None]:
@@ -157,6 +153,9 @@ class Persisting:
             self.is_logged = True
             text = "%s of %s could not be recorded yet, and will be retried until %s at the latest: %s"
             log.warning(text, self.what, self.lock, latest_response(None), error, extra=self.lock.log_fields)
+
+
+_persisting: ContextVar[Persisting | None] = ContextVar("pynamodb_tracker_persisting", default=None)
 
 
 def persist(lock: Lock, function: Callable[[], V], what: str = "the end") -> V:

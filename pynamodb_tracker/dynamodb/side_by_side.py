@@ -1,7 +1,5 @@
 """Sends several requests at the same time, such as one per shard."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterable
 from contextvars import copy_context

@@ -1,7 +1,5 @@
 """TransactWriteItems: several writes that are applied together or not at all."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -19,7 +17,9 @@ REFUSED = "ConditionalCheckFailed"
 CONFLICT = "TransactionConflict"  # another write was using one of the items
 
 
-class Unapplied:
+class Unconfirmed:
+    """A transaction that was refused or got no response."""
+
     __slots__ = ("error", "is_temporary", "refused", "unheard")  # building a dataclass takes time
 
     def __init__(self, error: TransactWriteError, *, refused: bool, unheard: bool, is_temporary: bool) -> None:
@@ -35,7 +35,7 @@ def transact_write(
     *,
     until: datetime | None = None,
     theirs: Sequence[Mapping[str, Any]] = (),
-) -> Unapplied | None:
+) -> Unconfirmed | None:
     """Send a transaction, with the same retries as `send`. Return None if it was applied.
 
     A policy may deny `theirs`: the user's writes, or optional ones. All tries share a token, so after a lost response,
@@ -56,6 +56,6 @@ def transact_write(
             if not tries.failed(cause, is_temporary=is_temporary(error) and not refused, is_final=is_final):
                 note_lost(cause, is_lost=tries.is_lost)
                 unheard |= tries.is_lost
-                return Unapplied(error, refused=refused, unheard=unheard, is_temporary=tries.is_temporary)
+                return Unconfirmed(error, refused=refused, unheard=unheard, is_temporary=tries.is_temporary)
         else:
             return None

@@ -1,7 +1,5 @@
 """Calls a step's function, and checks that its work is done when it returns."""
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator

@@ -11,9 +11,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 from uuid import UUID, uuid5
 
-from pynamodb_tracker import arguments, clock, strict_json, transitions
+from pynamodb_tracker import arguments, clock, transitions
 from pynamodb_tracker.dynamodb.retries import persist
 from pynamodb_tracker.exceptions import LockLostError
+from pynamodb_tracker.model import strict_json
 from pynamodb_tracker.model.results import result_text
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.signals import SignalName, check_signal
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from pynamodb.transactions import TransactWrite
 
     from pynamodb_tracker.features.groups.queue import GroupOfRun
-    from pynamodb_tracker.features.waits import Waits
+    from pynamodb_tracker.features.signals import Waits
     from pynamodb_tracker.model.repeat import Repeat
 
 R = TypeVar("R")
@@ -222,7 +223,7 @@ class ExecutionContext(BlockContext[T_co]):
         if additions.get("group") is None:
             if self.task.group is None:
                 raise AttributeError(
-                    f"{type(self.task).__name__} {self.task.task_id!r} has no group: it was created without group=",
+                    f"{type(self.task).__name__} {self.task.task_id!r} lacks a group: it was created without group=",
                     name="group",
                     obj=self,
                 )
@@ -392,7 +393,7 @@ class ExecutionContext(BlockContext[T_co]):
             waits.names |= {name}
 
     def _waits_of_next_step(self) -> Waits:
-        from pynamodb_tracker.features.waits import Waits  # noqa: PLC0415 - few runs wait
+        from pynamodb_tracker.features.signals import Waits  # noqa: PLC0415 - few runs wait
 
         if end_of(self._journal.next_code):
             raise ValueError(f"{self._claim} leads to the end, so no next step could wait")

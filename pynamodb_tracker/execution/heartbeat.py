@@ -1,8 +1,5 @@
 """The heartbeat: a thread that keeps extending a run's lock while the block runs."""
 
-from __future__ import annotations
-
-import logging
 import threading
 import weakref
 from datetime import timedelta
@@ -13,11 +10,11 @@ from pynamodb.exceptions import PynamoDBException
 from pynamodb_tracker import clock, transitions
 from pynamodb_tracker.dynamodb.backoff import RANDOM
 from pynamodb_tracker.exceptions import LockLostError
+from pynamodb_tracker.instrumentation import log
 from pynamodb_tracker.model.row import TaskRow
 
 T = TypeVar("T", bound=TaskRow)
 
-log = logging.getLogger("pynamodb_tracker")
 
 _SOON = 5.0  # seconds until a failed beat is retried, or less with a short lock
 MOMENT = 1.0  # seconds to wait for a beat in progress when the block ends

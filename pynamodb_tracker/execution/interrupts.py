@@ -1,7 +1,5 @@
 """Recognizes exceptions from outside of a block: from signals, other threads, and cancellations of asyncio tasks."""
 
-from __future__ import annotations
-
 import sys
 from itertools import pairwise
 from traceback import walk_tb

@@ -1,8 +1,5 @@
 """Calls a run's hooks, and enters their context managers around its block."""
 
-from __future__ import annotations
-
-import logging
 import threading
 from contextlib import AbstractContextManager
 from datetime import timedelta
@@ -10,10 +7,8 @@ from typing import Any
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.exceptions import LockLostError, TaskNotStartableError
-from pynamodb_tracker.instrumentation import Hook, RunDetails, notify
+from pynamodb_tracker.instrumentation import Hook, RunDetails, log, notify
 from pynamodb_tracker.transitions import Journal
-
-log = logging.getLogger("pynamodb_tracker")
 
 
 class Observation:

@@ -1,8 +1,5 @@
 """A step's settings for failures, and the pause before the next attempt."""
 
-from __future__ import annotations
-
-import logging
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, Protocol, TypeGuard
@@ -10,10 +7,9 @@ from typing import Any, Protocol, TypeGuard
 from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.dynamodb.backoff import RANDOM
 from pynamodb_tracker.exceptions import RetryLater
+from pynamodb_tracker.instrumentation import log
 from pynamodb_tracker.model.failure import add_note
 from pynamodb_tracker.transitions import Claim
-
-log = logging.getLogger("pynamodb_tracker")
 
 _LONGEST_FALLBACK = 3600  # seconds
 _warned = set[str]()  # the steps that have got the fallback in this process

@@ -31,7 +31,7 @@ from pynamodb_tracker.execution.context import ExecutionContext, choose_next, ho
 from pynamodb_tracker.execution.heartbeat import Heartbeat
 from pynamodb_tracker.execution.interrupts import is_cancellation, is_interrupt, is_stop
 from pynamodb_tracker.execution.retry_policy import RetryPolicy, delay_after, uses_up_attempt
-from pynamodb_tracker.instrumentation import RunDetails
+from pynamodb_tracker.instrumentation import RunDetails, log
 from pynamodb_tracker.model.failure import add_note
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.transitions import Claim, Journal, NewTask, PendingSuccess, StepStatements
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound=TaskRow)
 
-log = logging.getLogger("pynamodb_tracker")
 
 CLOSE_WITHIN = timedelta(seconds=5)  # how long to try to release a task while somebody waits for that
 
@@ -101,7 +100,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         self.journal: Journal[T] | None = None
         self.delay: timedelta | None = None  # after a failure, so that a retry does not call the user's function again
 
-    if not TYPE_CHECKING:  # type checkers know that there are no other attributes
+    if not TYPE_CHECKING:  # type checkers know all attributes
 
         def __getattr__(self, name: str) -> NoReturn:
             if name.startswith("_") or not hasattr(ExecutionContext, name):
@@ -163,7 +162,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         slot, self.slot = self.slot, None
         if slot is not None:
             slot.end_use()
-            slot.leave()  # if it was given back, this has no effect
+            slot.leave()  # if it was given back, this does nothing
         self.own_slot = None
 
     def claim(self) -> ExecutionContext[T]:

@@ -1,8 +1,5 @@
 """The transaction of a run: PynamoDB's TransactWrite, applied only while the run holds the task."""
 
-from __future__ import annotations
-
-import logging
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Generic, TypeVar
@@ -11,6 +8,7 @@ from pynamodb.connection.table import TableConnection
 from pynamodb.transactions import TransactWrite
 
 from pynamodb_tracker.exceptions import TrackerError, ValueNotStorableError
+from pynamodb_tracker.instrumentation import log
 from pynamodb_tracker.model.changes import changes_of
 from pynamodb_tracker.model.failure import add_note
 from pynamodb_tracker.model.row import TaskRow
@@ -18,7 +16,6 @@ from pynamodb_tracker.transitions import Claim, PendingSuccess
 
 T = TypeVar("T", bound=TaskRow)
 
-log = logging.getLogger("pynamodb_tracker")
 
 Commit = Callable[[list[dict[str, Any]]], None]
 _MOST_ACTIONS = 100  # https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html

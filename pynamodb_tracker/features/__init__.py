@@ -1,4 +1,4 @@
-"""Optional parts of a task. `writes.register` imports most of them by the attributes of a row.
+"""Optional parts of a task. `writes.participants` imports most of them by the attributes of a row.
 
 | feature | module | attributes of the row |
 | --- | --- | --- |
@@ -8,6 +8,5 @@
 | large data | `overflow` | `data` |
 | merged requests | `merges` | `queued`, `request_count`, `request_tokens` |
 | repeating tasks | `repeats` | `repeat`, `occurrence`, `occurrence_count`, `extra_time`, `last_run` |
-| signals | `signals` | `awaited_signals`, `signals` |
-| waiting for children and signals | `waits` | `wait_until`, `missed_signals` |
+| signals, and how long a step waits | `signals` | `awaited_signals`, `signals`, `wait_until`, `missed_signals` |
 """

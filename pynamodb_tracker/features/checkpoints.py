@@ -7,16 +7,15 @@ from typing import Any, NamedTuple
 
 from pynamodb.exceptions import PynamoDBConnectionError
 
-from pynamodb_tracker import strict_json
 from pynamodb_tracker.dynamodb.error_codes import is_invalid
 from pynamodb_tracker.exceptions import GiveUp
+from pynamodb_tracker.model import strict_json
 from pynamodb_tracker.model.changes import check_row_size, mark_saved
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.writes.lock import Journal
 from pynamodb_tracker.writes.participants import Participant
 from pynamodb_tracker.writes.refusals import send_save
-from pynamodb_tracker.writes.statements import StepStatements
-from pynamodb_tracker.writes.transition import Transition
+from pynamodb_tracker.writes.transition import StepStatements, Transition
 
 _MOST_BYTES, _MOST_IN_ALL = 1024, 8192
 """Bytes as JSON: one result, and all results with their names."""
@@ -41,12 +40,10 @@ class DoneParts(NamedTuple):
 
     @property
     def stored(self) -> dict[str, str]:
-        """The stored form."""
         return {_ROUND: self.round} | {f"{number}/{part}": text for (number, part), text in self.results.items()}
 
     @property
     def item(self) -> dict[str, Any]:
-        """The stored form in DynamoDB's format."""
         attribute: Any = TaskRow.checkpoints
         return {attribute.attr_type: attribute.serialize(self.stored)}
 
@@ -116,7 +113,6 @@ class Parts(Participant):
 
     @classmethod
     def for_success(cls, run: Journal[Any], row: TaskRow) -> Parts:  # noqa: ARG003 - only the run writes them
-        """Return the run's parts."""
         return parts_of(run)
 
     def change(self, success: Transition) -> None:
@@ -149,7 +145,6 @@ def result_text(result: object) -> str:
 def build_save_of_parts(
     statements: StepStatements[Any], token: str, number: int, parts: Mapping[str, str]
 ) -> Transition:
-    """Build a save of only the parts' results."""
     save = statements.save(token, number)
     save.name = "save parts"
     save.add(checkpoints=parts)
@@ -157,7 +152,6 @@ def build_save_of_parts(
 
 
 def parts_of(journal: Journal[Any]) -> Parts:
-    """Return a run's parts."""
     if "checkpoints" not in journal.additions:
         journal.additions["checkpoints"] = Parts(journal)
     parts: Parts = journal.additions["checkpoints"]

@@ -4,8 +4,6 @@ While the task waits at its first step, the row's attributes have the request. O
 step's success, so a run begins after every call.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -33,13 +31,23 @@ from pynamodb_tracker.model.repeat import Repeat
 from pynamodb_tracker.model.row import TaskRow, load
 from pynamodb_tracker.status import END, Codes, end_of
 from pynamodb_tracker.writes import conditions as when
-from pynamodb_tracker.writes.conditions import guard
+from pynamodb_tracker.writes.conditions import guard, parameter
 from pynamodb_tracker.writes.creations import build_new_task, can_put_again, put, tracker_attributes
 from pynamodb_tracker.writes.lock import new_token
-from pynamodb_tracker.writes.prepared import slot
 from pynamodb_tracker.writes.refusals import build_error, check_format, kept_changing_error
-from pynamodb_tracker.writes.statements import WAITS, StepStatements, get, is_urgent, load_checked
-from pynamodb_tracker.writes.transition import ZERO, Same, Stored, Transition, payload_removals, round_removals
+from pynamodb_tracker.writes.transition import (
+    WAITS,
+    ZERO,
+    Same,
+    StepStatements,
+    Stored,
+    Transition,
+    get,
+    is_urgent,
+    load_checked,
+    payload_removals,
+    round_removals,
+)
 
 T = TypeVar("T", bound=TaskRow)
 T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
@@ -78,28 +86,24 @@ def has_no_parts() -> Condition:
 
 @guard
 def has_parts() -> Condition:
-    """Require a stored part, and no pending request."""
     return TaskRow.checkpoints.exists() & when.not_ended().condition & when.no_request_pending().condition
 
 
 @guard
 def keeps_request() -> Condition:
-    """Require a pending request."""
     return TaskRow.queued.exists() & when.not_ended().condition
 
 
 @guard
 def due_as_seen() -> Condition:
-    """Require the due time that was read."""
-    return TaskRow.due_time == slot(TaskRow.due_time, "seen_due")
+    return TaskRow.due_time == parameter(TaskRow.due_time, "seen_due")
 
 
 @guard
 def value_seen(name: str, stored_name: str, kind: str | None) -> Condition:
-    """Require the value that was read."""
     attribute = UnicodeAttribute(attr_name=stored_name)  # a stand-in, because the class may not declare it
     path = Path(attribute)
-    return path.does_not_exist() if kind is None else path == slot(attribute, f"seen {name}", kind)
+    return path.does_not_exist() if kind is None else path == parameter(attribute, f"seen {name}", kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +125,6 @@ class Merged(Generic[T_co]):
 
 
 class Merge(Generic[T]):
-    """One call of `create_or_merge`."""
-
     def __init__(
         self,
         statements: StepStatements[T],

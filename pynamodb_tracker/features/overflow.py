@@ -4,9 +4,6 @@ Chunks are put before the row, into the slot that the row does not point to, so 
 its last writer's token, so a late end cannot set a time to live for a reopened task.
 """
 
-from __future__ import annotations
-
-import logging
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, TypeVar
@@ -21,20 +18,18 @@ from pynamodb_tracker.dynamodb.partiql import IF_ABSENT
 from pynamodb_tracker.dynamodb.retries import not_persisting
 from pynamodb_tracker.dynamodb.transact_write import transact_write
 from pynamodb_tracker.exceptions import TaskNotFoundError, TrackerError
-from pynamodb_tracker.instrumentation import log_fields
+from pynamodb_tracker.instrumentation import log, log_fields
 from pynamodb_tracker.model import overflow
 from pynamodb_tracker.model.changes import Changes
 from pynamodb_tracker.model.failure_log import compress_failures, failures_in_row
 from pynamodb_tracker.model.row import TaskRow, may_expire
-from pynamodb_tracker.writes.conditions import guard
+from pynamodb_tracker.writes.conditions import PreparedWrite, fill, guard, parameter
 from pynamodb_tracker.writes.lock import Claim, Journal
-from pynamodb_tracker.writes.prepared import PreparedWrite, fill, slot
 from pynamodb_tracker.writes.refusals import build_error, lock_lost_error
-from pynamodb_tracker.writes.statements import StepStatements, get
+from pynamodb_tracker.writes.transition import StepStatements, get
 
 T = TypeVar("T", bound=TaskRow)
 
-log = logging.getLogger("pynamodb_tracker")
 
 _version_there = Path(overflow.VERSION)
 _TRIES = 4
@@ -53,7 +48,7 @@ def no_later_version(version: str) -> Condition:
 def no_later_command() -> Condition:
     """Require a chunk that no later claim or command has written."""
     lock = TaskRow.lock
-    return Path(overflow.CHUNK).exists() & (lock.does_not_exist() | (lock <= slot(lock, "lock")))
+    return Path(overflow.CHUNK).exists() & (lock.does_not_exist() | (lock <= parameter(lock, "lock")))
 
 
 def put_next_version(journal: Journal[T], changes: Changes) -> Changes:
@@ -67,7 +62,7 @@ def put_next_version(journal: Journal[T], changes: Changes) -> Changes:
     if value is None:
         return changes
     version = overflow.version_of(claim.create_time, claim.fence, journal.saves)
-    pointer, chunks = overflow.split(value[STRING], journal.free_slot, version)
+    pointer, chunks = overflow.split(value[STRING], overflow.free_slot(journal.stored_data), version)
     for item in overflow.chunk_items(_key(claim.task), claim.token, pointer, chunks):
         _put_chunk(claim, item, version)
     return {**changes, "data": (attribute, pointer.stored())}
@@ -188,9 +183,9 @@ def expire_again(model: type[T], task_id: str) -> None:
         for key in _off_row_keys(model, task_id):
             actions = [Path("expire_time").set({NUMBER: expire_time})]
             update = table.get_operation_kwargs("", "", condition=Path(overflow.CHUNK).exists(), actions=actions)
-            unapplied = transact_write(table, [unchanged, {"Update": {**update, "Key": key}}])
-            if unapplied and not unapplied.refused:
-                raise unapplied.error
+            unconfirmed = transact_write(table, [unchanged, {"Update": {**update, "Key": key}}])
+            if unconfirmed and not unconfirmed.refused:
+                raise unconfirmed.error
     except PynamoDBException as error:
         _log_remains(model, task_id, error)
 
@@ -203,11 +198,11 @@ def clear_orphans(model: type[TaskRow], task_id: str) -> None:
     keys = list(_off_row_keys(model, task_id))
     for at in range(0, len(keys), _MOST_DELETES):
         deletes = [{"Delete": {**in_table, "Key": key}} for key in keys[at : at + _MOST_DELETES]]
-        unapplied = transact_write(table, [gone, *deletes])
-        if unapplied and unapplied.refused:
+        unconfirmed = transact_write(table, [gone, *deletes])
+        if unconfirmed and unconfirmed.refused:
             return
-        if unapplied:
-            raise unapplied.error
+        if unconfirmed:
+            raise unconfirmed.error
 
 
 def _set_expire_time(model: type[TaskRow], task_id: str, token: str, expire_time: str | None) -> None:
@@ -223,7 +218,6 @@ def _set_expire_time(model: type[TaskRow], task_id: str, token: str, expire_time
 
 
 def _off_row_keys(model: type[TaskRow], task_id: str) -> Iterator[Item]:
-    """Yield the keys of a task's chunks and failure log."""
     table = model.tracker.connection()
     found = pages(
         table,

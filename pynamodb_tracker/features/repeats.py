@@ -26,8 +26,7 @@ from pynamodb_tracker.status import END, Codes, end_of
 from pynamodb_tracker.writes import conditions as when
 from pynamodb_tracker.writes.lock import Claim, Journal, new_token
 from pynamodb_tracker.writes.participants import Participant
-from pynamodb_tracker.writes.statements import WAITS, StepStatements, get
-from pynamodb_tracker.writes.transition import Transition, payload_removals, round_removals
+from pynamodb_tracker.writes.transition import WAITS, StepStatements, Transition, get, payload_removals, round_removals
 
 _SECOND = timedelta(seconds=1)
 

@@ -1,13 +1,14 @@
 """Signals from outside: a success or a create parks the task until they come, and `send` stores them.
 
-`awaited_signals` names the missing signals. A signal counts once per round, and stays in `signals`.
+`awaited_signals` names the missing signals. A signal counts once per round, and stays in `signals`. A success begins
+the wait for signals and children, and the next one ends it. `missed_signals` names the signals that were missing then.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -17,7 +18,7 @@ from pynamodb.constants import MAP, STRING, STRING_SET
 from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.operand import Path
 
-from pynamodb_tracker import clock, strict_json
+from pynamodb_tracker import clock
 from pynamodb_tracker.arguments import check_due_time
 from pynamodb_tracker.dynamodb.connection import Item, Refused
 from pynamodb_tracker.dynamodb.connection import send as send_request
@@ -29,16 +30,17 @@ from pynamodb_tracker.exceptions import (
     TaskNotReadyError,
 )
 from pynamodb_tracker.instrumentation import log_fields
+from pynamodb_tracker.model import strict_json
 from pynamodb_tracker.model.references import round_of
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.signals import ReceivedSignal, check_label, check_signal, too_late, value_text
 from pynamodb_tracker.status import END, end_of
 from pynamodb_tracker.writes import conditions as when
-from pynamodb_tracker.writes.conditions import guard
-from pynamodb_tracker.writes.lock import new_token
-from pynamodb_tracker.writes.prepared import PreparedWrite, fill, slot
+from pynamodb_tracker.writes.conditions import Guard, PreparedWrite, fill, guard, parameter
+from pynamodb_tracker.writes.lock import Journal, new_token
+from pynamodb_tracker.writes.participants import Participant
 from pynamodb_tracker.writes.refusals import build_error, check_format, kept_changing_error
-from pynamodb_tracker.writes.statements import get, load_checked
+from pynamodb_tracker.writes.transition import EMPTY_MAP, Transition, get, load_checked
 
 T = TypeVar("T", bound=TaskRow)
 T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
@@ -47,6 +49,7 @@ Effect = Literal["resumed", "early", "late", "stored", "cancelled"]
 
 log = logging.getLogger("pynamodb_tracker")
 
+_OF_WAIT = frozenset({"blockers", "awaited_signals", "wait_until"})
 _TRIES = 8
 _AT_ONCE = 3
 """How many writes per call are sent without a pause."""
@@ -93,12 +96,11 @@ def not_missed(name: str) -> Condition:
 @guard
 def parked(begun: tuple[int, ...]) -> Condition:
     """Require a parked task that has not changed its state after this moment."""
-    return _parked(begun) & (TaskRow.update_time <= slot(TaskRow.update_time, "now"))
+    return _parked(begun) & (TaskRow.update_time <= parameter(TaskRow.update_time, "now"))
 
 
 @guard
 def not_parked(begun: tuple[int, ...]) -> Condition:
-    """Require a task that has started, failed or become ignored."""
     return ~_parked(begun)
 
 
@@ -115,7 +117,7 @@ def _parked(begun: tuple[int, ...]) -> Condition:
 def first_round() -> Condition:
     """Require a task that never started over, and is older than the signal."""
     creation = TaskRow.creation
-    return TaskRow.round.does_not_exist() & (creation <= slot(creation, "token"))
+    return TaskRow.round.does_not_exist() & (creation <= parameter(creation, "token"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +176,7 @@ def build_send_write(model: type[TaskRow], name: str, form: str, *, of_round: bo
     begun = (*(code for codes in model.tracker.steps for code in codes.own if code != codes.pending), END)
     guards = [when.same_round() if of_round else first_round(), when.known_format()]
     path: Any = Path(["signals", name])
-    changes: list[Any] = [path.set(slot(TaskRow.signals, "signal"))]
+    changes: list[Any] = [path.set(parameter(TaskRow.signals, "signal"))]
     if form == "more":
         guards += [not_received(name), awaits_more(name)]
         changes.append(TaskRow.awaited_signals.delete({name}))
@@ -308,3 +310,75 @@ def _next_form(row: TaskRow, name: str) -> str:
         why = "another run was requested that has not begun. Try again once it has begun"
         raise build_error(row, TaskNotReadyError, operation, why)
     return "early" if "signals" in row._row_state.stored else "first"
+
+
+class Waits(Participant):
+    """Begins the next step's wait, and ends this step's."""
+
+    writes = False
+
+    def __init__(self) -> None:
+        self.names: frozenset[str] = frozenset()
+        """The signals that the next step waits for."""
+        self.until: datetime | None = None
+        """When the next step starts even if something is missing."""
+        self.run: Any = None
+        self.row: Any = None
+        self.missing: frozenset[str] = frozenset()
+        self.claimed: frozenset[str] = frozenset()
+        """Signals that were still missing when the task was claimed."""
+
+    def limit(self, until: datetime) -> None:
+        """Set the limit. Raise a ValueError if there is a different one."""
+        if self.until not in (None, until):
+            raise ValueError(f"the next step already has the limit {self.until}, so it cannot have {until} as well")
+        self.until = until
+
+    @classmethod
+    def of_run(cls, run: Journal[Any]) -> Waits:
+        """Return the run's waits. They stay in its additions even if a signal removes the row's attributes."""
+        waits: Waits = run.additions.setdefault("waits", cls())
+        waits.run, waits.claimed = run, (run.claim.task.awaited_signals or frozenset()) - waits.names
+        return waits
+
+    @classmethod
+    def for_success(cls, run: Journal[Any], row: TaskRow) -> Waits:
+        """Find the missing signals. If one has come that the run did not know, raise TaskNotReadyError."""
+        waits, received = cls.of_run(run), (row.signals or {}).keys()
+        waits.row, waits.missing = row, waits.names - received
+        if came := waits.claimed & received:
+            run.unstarted = TaskNotReadyError(
+                f"{run.claim} has decided without the signal {', '.join(sorted(came))}, which came during its run. The "
+                "attempt is released without recording anything, and the next one has the signal",
+                task_id=row.task_id,
+                task=row,
+            )
+            raise run.unstarted
+        return waits
+
+    @classmethod
+    def giving_up_guards(cls, run: Journal[Any]) -> Sequence[Guard]:
+        """Require that no signal has come since the claim, unless a retry would repeat a part."""
+        if getattr(run.additions.get("checkpoints"), "is_stuck", False):
+            return ()
+        return [not_received(name) for name in sorted(cls.of_run(run).claimed)]
+
+    def change(self, success: Transition) -> None:
+        """Begin the next step's wait, and end this step's."""
+        run, row, missing = self.run, self.row, self.missing
+        follow_ups = run.additions.get("follow_ups")
+        children = 0 if follow_ups is None else follow_ups.waited
+        success.add(*(not_received(name) for name in sorted(missing | self.claimed)))
+        if children or missing:
+            success.due = self.until or clock.NEVER
+            success.add(blockers=children or None, awaited_signals=missing or None, wait_until=self.until)
+            if children:
+                success.add(join_token=run.claim.token)
+            if missing:
+                success.add(signals=EMPTY_MAP)
+        else:
+            success.add(**dict.fromkeys(sorted(_OF_WAIT & row._row_state.stored.keys())))
+        known = row.missed_signals or frozenset()
+        missed = (known | self.claimed) - self.names
+        if missed != known and not end_of(run.next_code):
+            success.add(missed_signals=missed or None)

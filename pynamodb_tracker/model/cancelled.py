@@ -1,9 +1,7 @@
 """Who cancelled a task, when, why, and at which step."""
 
-from __future__ import annotations
-
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from pynamodb.constants import MAP, NUMBER, STRING
 
@@ -22,17 +20,21 @@ class CancelRecord(NamedTuple):
     by: str
     """By default the worker name of the process that cancelled it."""
     reason: str
+    join: str | None = None
+    """The token of the wait for children that this has ended, or None if the task waited for none."""
 
     def stored(self) -> Item:
         """Return the stored form."""
         texts = {"time": clock.stamp(self.time), "by": self.by, "reason": self.reason}
+        texts |= {} if self.join is None else {"join": self.join}
         return {"step": {NUMBER: str(self.step)}, **{name: {STRING: text} for name, text in texts.items()}}
 
     @classmethod
-    def read(cls, stored: Item) -> CancelRecord:
+    def read(cls, stored: Item) -> Self:
         """Parse the stored form."""
         step, time = int(stored["step"][NUMBER]), clock.parse(stored["time"][STRING])
-        return cls(step, time, stored["by"][STRING], stored["reason"][STRING])
+        join = stored["join"][STRING] if "join" in stored else None
+        return cls(step, time, stored["by"][STRING], stored["reason"][STRING], join)
 
 
 class CancelledAttribute(Coded[CancelRecord | None]):

@@ -1,7 +1,5 @@
 """Finds a block's changes to a row, and checks them before sending."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """Parses cron expressions with five fields, and finds their times on the wall clock."""
 
-from __future__ import annotations
-
 import calendar
 import re
 from collections.abc import Iterator

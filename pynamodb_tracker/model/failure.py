@@ -3,9 +3,6 @@
 Commands record entries in the same form.
 """
 
-from __future__ import annotations
-
-import logging
 import os
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -13,13 +10,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from pynamodb.constants import MAP, NUMBER, STRING
 
 from pynamodb_tracker import clock
-
-log = logging.getLogger("pynamodb_tracker")
+from pynamodb_tracker.instrumentation import log
 
 ABANDONED = "abandoned"  # the type for an attempt that never ended, because its worker died or lost the lock
 _ONE_LINE = 200
@@ -54,7 +50,7 @@ class Failure:
     count: int = 1
     """How many times in a row this happened. `time` is the last time."""
 
-    def with_texts_of(self, error: BaseException, redact: Callable[[str], str] = str) -> Failure:
+    def with_texts_of(self, error: BaseException, redact: Callable[[str], str] = str) -> Self:
         """Add an exception's message and traceback, redacted and then truncated."""
         return replace(
             self,

@@ -9,10 +9,7 @@ Most attempts fail in the same way. A failure with the same frames as an earlier
 The log item is written after the status change. A crash in between only loses a traceback.
 """
 
-from __future__ import annotations
-
 import json
-import logging
 import re
 import zlib
 from collections.abc import Mapping, Sequence
@@ -23,15 +20,15 @@ from typing import Any
 from pynamodb.attributes import Attribute
 from pynamodb.constants import BINARY, BOOLEAN, LIST, MAP, NUMBER, STRING
 
-from pynamodb_tracker import clock, strict_json
+from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item, get_items
 from pynamodb_tracker.dynamodb.limits import item_size
-from pynamodb_tracker.instrumentation import log_fields
+from pynamodb_tracker.instrumentation import log, log_fields
+from pynamodb_tracker.model import strict_json
 from pynamodb_tracker.model.failure import Failure, cut, from_map, to_map
 from pynamodb_tracker.model.overflow import CHUNK, VERSION, life_of, log_key
 from pynamodb_tracker.model.row_state import raw_value
 
-log = logging.getLogger("pynamodb_tracker")
 MAX_FAILURES = 10
 MAX_BYTES = 500  # of failures in a row; AWS charges each write for the whole row
 MAX_BYTES_IF_LOGGED = 350  # keeps the row below 1 KB for longer

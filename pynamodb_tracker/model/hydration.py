@@ -1,7 +1,5 @@
 """Reads whole tasks by key, strongly consistent, with their overflow chunks and log items."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 

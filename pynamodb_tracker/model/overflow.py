@@ -3,13 +3,11 @@
 Chunks have the task's hash key. Their range keys begin with the use case and `#`.
 """
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from pynamodb.constants import BINARY, BOOLEAN, MAP, NUMBER, STRING
 
@@ -32,7 +30,7 @@ class Pointer(NamedTuple):
     compressed: bool
 
     @classmethod
-    def read(cls, stored: Mapping[str, Any]) -> Pointer:
+    def read(cls, stored: Mapping[str, Any]) -> Self:
         chunks, size = int(stored["pieces"][NUMBER]), int(stored["size"][NUMBER])
         if not 0 <= chunks <= _MOST_CHUNKS:
             raise ValueError(f"data refers to {chunks:,} overflow chunks, but {_MOST_CHUNKS} are the limit")

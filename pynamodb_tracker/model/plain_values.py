@@ -1,7 +1,5 @@
 """Converts tasks to JSON values, for the responses of web services and Lambda functions."""
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Mapping
@@ -12,7 +10,7 @@ from typing import Any
 from pynamodb.attributes import MapAttribute
 from pynamodb.constants import NUMBER
 
-from pynamodb_tracker import strict_json
+from pynamodb_tracker.model import strict_json
 from pynamodb_tracker.model.data import LeftOut
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.row_state import raw_value

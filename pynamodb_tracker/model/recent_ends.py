@@ -1,7 +1,5 @@
 """A task's last successes, as many as fit into the KB of its row."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """Checks recurrence rules (RRULE) as in RFC 5545. dateutil computes their occurrences."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from datetime import datetime, timedelta

@@ -1,18 +1,16 @@
 """References to tasks, and traces, which show where a task comes from."""
 
-from __future__ import annotations
-
-import logging
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from pynamodb_tracker import instrumentation, strict_json
+from pynamodb_tracker import instrumentation
 from pynamodb_tracker.arguments import shown
+from pynamodb_tracker.instrumentation import log
+from pynamodb_tracker.model import strict_json
 from pynamodb_tracker.model.failure import cut
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.schema import SEPARATOR
 
-log = logging.getLogger("pynamodb_tracker")
 MAX_TRACE_BYTES = 512  # as JSON, without `BY`; every write to the task pays for them
 BY = "by"  # the trace entry that names the run that created the task
 _LONGEST_BY = 200

@@ -1,7 +1,5 @@
 """Repeating tasks: the rule, its occurrences, and how the last run ended."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -12,8 +10,9 @@ from itertools import count
 from typing import Any, Literal, NamedTuple, Self, TypeVar
 from zoneinfo import ZoneInfo
 
-from pynamodb_tracker import clock, strict_json
+from pynamodb_tracker import clock
 from pynamodb_tracker.arguments import check_duration, check_flags, check_time, shown
+from pynamodb_tracker.model import strict_json
 from pynamodb_tracker.model.cron import CronExpression
 from pynamodb_tracker.model.recurrence_rule import RecurrenceRule, with_full_hours
 

@@ -3,8 +3,6 @@
 Each step has its own attributes for both, such as `payload#200` and `result#200`, which only it writes.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping
@@ -13,7 +11,7 @@ from typing import Any
 
 from pynamodb.constants import STRING
 
-from pynamodb_tracker import strict_json
+from pynamodb_tracker.model import strict_json
 from pynamodb_tracker.model.data import bounded_json
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.row_state import unreadable_error

@@ -1,9 +1,7 @@
 """A loaded row's state: its stored form, data from outside the row, and unreadable attributes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 from pynamodb.attributes import AttributeContainer
 
@@ -36,7 +34,7 @@ class Unreadable:
         raised.__cause__ = self.error
         return raised
 
-    def __reduce__(self) -> tuple[type[Unreadable], tuple[TaskError, Exception]]:
+    def __reduce__(self) -> tuple[type[Self], tuple[TaskError, Exception]]:
         """Pickle the reason as text, because PynamoDB's own exceptions cannot be pickled."""
         return type(self), (self._raised, ValueError(str(self.error)))
 

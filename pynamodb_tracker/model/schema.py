@@ -1,7 +1,5 @@
 """A task class's declaration: its table, its use case and its steps."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 import zlib
@@ -141,11 +139,6 @@ class UseCase(UnicodeAttribute):
         """Whether any task gets a time to live when it ends."""
         return {self.keep_for, self.keep_ignored_for, self.keep_cancelled_for} != {None}
 
-    def status_key(self, code: int, task_id: str) -> str:
-        """Return a task's index hash key."""
-        shard = zlib.crc32(task_id.encode()) % self.status_shards
-        return f"{self.prefix}{code}{SEPARATOR}{shard}"
-
 
 class Table:
     def __init__(self, owner: type[Model]) -> None:
@@ -225,7 +218,7 @@ class Schema:
     @cached_property
     def table(self) -> Table:
         if self._table is None:
-            raise TypeError(f"{self._model.__name__} has no table: derive a class with class Meta: table_name = ...")
+            raise TypeError(f"{self._model.__name__} lacks a table: derive a class with class Meta: table_name = ...")
         return self._table
 
     @cached_property
@@ -296,10 +289,12 @@ class Schema:
     def lane(self) -> int | None:
         return self.use_case.read_shards if self.use_case.urgent else None
 
-    def status_key(self, code: int, task_id: str, *, is_urgent: bool) -> str:
-        if is_urgent and self.use_case.urgent and code not in self._outside_lane:
-            return f"{self.use_case.prefix}{code}{SEPARATOR}{_LANE}"
-        return self.use_case.status_key(code, task_id)
+    def status_key(self, code: int, task_id: str, *, is_urgent: bool = False) -> str:
+        """Return a task's index hash key."""
+        use_case, shard = self.use_case, _LANE
+        if not (is_urgent and use_case.urgent) or code in self._outside_lane:
+            shard = str(zlib.crc32(task_id.encode()) % use_case.status_shards)
+        return f"{use_case.prefix}{code}{SEPARATOR}{shard}"
 
     def status_keys(self, code: int) -> list[str]:
         shards = [*map(str, range(self.use_case.read_shards)), *([_LANE] if code in self.lane_codes else [])]
@@ -351,7 +346,7 @@ def key_differences(declared: Mapping[str, Any], described: Mapping[str, Any]) -
         if name in indexes:
             pairs.append((f" of {name}", index["key_schema"], indexes[name]["KeySchema"]))
         else:
-            yield f"it has no index {name}"
+            yield f"it lacks the index {name}"
     for of, wanted, there in pairs:
         actual = keys_in_words(there, found)
         for subject, key in keys_in_words(wanted, expected).items():

@@ -27,11 +27,12 @@ from pynamodb.attributes import (
 from pynamodb.constants import LIST, MAP, NULL, NUMBER, NUMBER_SET, STRING
 from pynamodb.exceptions import AttributeNullError
 
-from pynamodb_tracker import clock, strict_json
+from pynamodb_tracker import clock
 from pynamodb_tracker.arguments import did_you_mean, shown
 from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.dynamodb.limits import FOR_DECIMALS, MAX_DIGITS, SETS, is_key, number_problems, without_zeros
 from pynamodb_tracker.exceptions import ValueNotStorableError
+from pynamodb_tracker.model import strict_json
 
 if TYPE_CHECKING:
     from pynamodb_tracker.model.repeat import LastRun, Repeat
@@ -253,7 +254,7 @@ def serialized(
             f"{_describe(row, name)}: {error.attr_path} is missing, and it is required", attribute=name
         ) from error
     except Exception as error:  # noqa: BLE001 - a user's attribute may raise anything
-        hint = FOR_DECIMALS if _has_decimal(value) and not isinstance(attribute, DecimalAttribute) else ""
+        hint = FOR_DECIMALS if "Decimal" in str(error) and not isinstance(attribute, DecimalAttribute) else ""
         is_data = name == "data"  # its errors name the entry
         kind = "JSON" if is_data else type(attribute).__name__
         raise ValueNotStorableError(
@@ -305,24 +306,6 @@ def _is_as_loaded(loaded: Item | None, attribute: Attribute[Any], text: str) -> 
     """Return whether the row was loaded with this JSON, which may be more than JSON allows."""
     before = (loaded or {}).get(attribute.attr_name, {}).get(attribute.attr_type)
     return before is not None and text in (before, attribute.serialize(attribute.deserialize(before)))
-
-
-def _has_decimal(value: object) -> bool:
-    left, seen = [value], set[int]()
-    while left:
-        each = left.pop()
-        if isinstance(each, Decimal):
-            return True
-        if id(each) in seen:  # a list may contain itself
-            continue
-        seen.add(id(each))
-        if isinstance(each, MapAttribute):
-            left += each.attribute_values.values()
-        elif isinstance(each, Mapping):
-            left += each.values()
-        elif isinstance(each, list | tuple | set | frozenset):
-            left += each
-    return False
 
 
 def reads_back(text: str, value: object) -> bool:

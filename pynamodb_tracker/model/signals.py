@@ -1,21 +1,18 @@
 """Signals from outside that a task awaits: their names and their stored form."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 from pynamodb.constants import MAP, STRING
 
-from pynamodb_tracker import clock, strict_json
+from pynamodb_tracker import clock
 from pynamodb_tracker.arguments import check_name, shown
+from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.exceptions import TaskError
+from pynamodb_tracker.model import strict_json
 from pynamodb_tracker.model.data import bounded_json
-
-if TYPE_CHECKING:
-    from pynamodb_tracker.dynamodb.connection import Item
 
 T = TypeVar("T")
 MAX_BYTES = 1024  # as JSON; every write of the task is charged for it
@@ -53,7 +50,7 @@ class ReceivedSignal(NamedTuple):
         return {name: {STRING: each} for name, each in texts.items() if each is not None}
 
     @classmethod
-    def read(cls, stored: Item) -> ReceivedSignal:
+    def read(cls, stored: Item) -> Self:
         """Parse the stored form."""
         texts = {name: value[STRING] for name, value in stored.items()}
         value, time = json.loads(texts["value"]), clock.parse(texts["time"])

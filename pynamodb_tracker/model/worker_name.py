@@ -1,7 +1,5 @@
 """The name of the worker that claims a task."""
 
-from __future__ import annotations
-
 import functools
 import os
 import socket

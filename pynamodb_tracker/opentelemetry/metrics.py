@@ -1,6 +1,5 @@
 """Metrics about runs and refusals and, on request, how long tasks have been due."""
 
-import logging
 from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any, ClassVar
@@ -9,14 +8,12 @@ from opentelemetry.metrics import CallbackOptions, Meter, Observation
 
 from pynamodb_tracker import clock, exceptions
 from pynamodb_tracker.arguments import shown
-from pynamodb_tracker.instrumentation import Hook, RunDetails, log_fields
+from pynamodb_tracker.instrumentation import Hook, RunDetails, log, log_fields
 from pynamodb_tracker.model.failure import type_of
 from pynamodb_tracker.opentelemetry import names
 from pynamodb_tracker.opentelemetry.spans import error_of, outcome_of
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.task.task import Task
-
-log = logging.getLogger("pynamodb_tracker")
 
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600)
 """In seconds. The SDK's default buckets are for milliseconds."""

@@ -12,7 +12,7 @@ from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
 
-_OF_CHARTS = frozenset({"shares", "part", "titles", "minutes", "at_least"})  # only charts need these
+_OF_CHARTS = frozenset({"minutes", "at_least"})  # only charts need these
 
 
 def plain(value: Any) -> Any:  # noqa: C901, PLR0911 - one for each kind

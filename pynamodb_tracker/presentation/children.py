@@ -8,7 +8,7 @@ from typing import Any
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.side_by_side import side_by_side
-from pynamodb_tracker.features.children.child_list import Children, awaited_tasks, read_children
+from pynamodb_tracker.features.children.joins import Children, awaited_tasks, read_children
 from pynamodb_tracker.model.hydration import rows_to_show
 from pynamodb_tracker.model.overflow import RowKey
 from pynamodb_tracker.model.row import TaskRow

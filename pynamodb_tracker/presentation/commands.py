@@ -8,9 +8,16 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.control.item import Pause, in_force
 from pynamodb_tracker.control.records import record
 from pynamodb_tracker.model.signals import too_late
+from pynamodb_tracker.presentation.task_facts import is_only_due_later
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.signal import BoundSignal
 from pynamodb_tracker.task.task import Task
+
+
+def note(model: type[Task], by: str, did: str, about: str, tasks: int, *, reason: str = "", before: int = 0) -> None:
+    """Record a command on tasks, unless it has changed none. If it continues, it had changed `before` tasks."""
+    if tasks > before:
+        record(model, by, did, about, tasks=tasks, reason=reason, before=before)
 
 
 def send_signal(
@@ -21,24 +28,32 @@ def send_signal(
     by: str,
     key: str | None = None,
     of_round: str | None = None,
-) -> tuple[Task, str]:
-    """Send a signal. Return the task and the effect, or raise TaskError if no run will read the signal."""
+) -> tuple[Task, str, bool]:
+    """Send a signal. Return the task, the effect, and whether it is new. Raise TaskError if no run will read it."""
     began = clock.now()
     sent = signal.send(task_id, value, by=by, key=key, round=of_round)
     if not sent.will_be_read:
         raise too_late(sent.task, signal.name)
-    if (sent.task.signals or {})[signal.name].time >= began:  # otherwise, an earlier request has sent it
-        record(signal.model, by, f"sent {signal.name} to", task_id, tasks=1)
-    return sent.task, sent.effect
+    is_new = (sent.task.signals or {})[signal.name].time >= began  # otherwise, an earlier request has sent it
+    note(signal.model, by, f"sent {signal.name} to", task_id, int(is_new))
+    return sent.task, sent.effect, is_new
 
 
-def pause(step: BoundStep[Any], until: datetime | None, reason: str, by: str) -> Pause:
-    """Pause a step. Return the new pause, or the existing one if that lasts longer."""
+def run_now(model: type[Task], task_id: str) -> bool:
+    """Make a task due now if it is only due later, and return whether it was."""
+    is_later = is_only_due_later(model.get_task(task_id, with_data=False))
+    if is_later:
+        model.create_or_merge(task_id)
+    return is_later
+
+
+def pause(step: BoundStep[Any], until: datetime | None, reason: str, by: str) -> tuple[Pause, bool]:
+    """Pause a step. Return the new pause and True, or the existing one and False if that lasts longer."""
     began = clock.now()
     paused = step.pause(until=until, reason=reason, by=by)
-    if paused.time >= began:
+    if is_new := paused.time >= began:
         record(step.model, by, "paused", step.name, reason=reason)
-    return paused
+    return paused, is_new
 
 
 def resume(step: BoundStep[Any], by: str, reason: str = "") -> Sequence[Pause]:

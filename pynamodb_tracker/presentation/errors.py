@@ -128,8 +128,10 @@ class ErrorGroups(Generic[S]):
     ) -> None:
         """Count a task's error. `created` is when the task was created, if it has failed before."""
         pattern = error_pattern(error, task_id)
-        new = ErrorGroup(state, 0, error, _EPOCH, task_id, pattern, clock.NEVER, Counter[int](), clock.NEVER)
-        group = self._groups.setdefault((state, pattern), new)
+        group = self._groups.get((state, pattern))
+        if group is None:
+            group = ErrorGroup(state, 0, error, _EPOCH, task_id, pattern, clock.NEVER, Counter[int](), clock.NEVER)
+            self._groups[state, pattern] = group
         group.tasks += 1
         if error != group.error:
             group.error = pattern

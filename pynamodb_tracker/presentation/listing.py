@@ -1,21 +1,25 @@
 """A state's tasks from the index, page by page."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from pynamodb_tracker import clock
 from pynamodb_tracker.model.hydration import rows_to_show
 from pynamodb_tracker.presentation.errors import error_pattern
+from pynamodb_tracker.presentation.task_facts import kind_of_wait
 from pynamodb_tracker.status import Status
-from pynamodb_tracker.step.index_page import IndexEntry
+from pynamodb_tracker.step.pages import IndexEntry
 from pynamodb_tracker.step.state import State
+from pynamodb_tracker.task.task import Task
 
 NO_ERROR = "no error is recorded"
 
 PAGE = 50
 _MOST_SEARCHED = 2000  # entries to search for one page, at about 90 read units
 _READ_AT_ONCE = 250
+_ROWS_COST = 4  # with rows, which take a read unit each, only a part of the entries is searched
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +29,7 @@ class Filter:
     until: datetime | None = None
     error: str = ""
     exactly: bool = False  # if true, `error` is an error group's pattern, and only its tasks match
+    waits: str = ""  # what pending tasks wait for, one of WAITS
     latest_due_first: bool = False
 
     def matches(self, entry: IndexEntry) -> bool:
@@ -34,37 +39,47 @@ class Filter:
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
-    """A task's worker, and when its lock expires. None means unreadable."""
-
-    worker: str | None
-    expires: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
 class Listing:
     entries: list[IndexEntry]
     cursor: str | None
     searched: int
-    running: Mapping[str, Running] = field(default_factory=dict)
-    """The workers by task id, from the rows, because the index lacks them."""
+    rows: Mapping[str, Task] = field(default_factory=dict)
+    """The rows of running and waiting tasks, because the index lacks their workers and what they wait for."""
 
 
 def find(what: Filter, cursor: str | None = None, *, limit: int, most_searched: int = _MOST_SEARCHED) -> Listing:
     """Return the next matching tasks: about `limit`, or the matches among the next `most_searched` entries."""
-    found: list[IndexEntry] = []
-    searched = 0
+    found, rows, searched = list[IndexEntry](), dict[str, Task](), 0
     while True:
-        asked = min(max(limit, _READ_AT_ONCE), most_searched) if what.error else limit
+        asked = min(max(limit, _READ_AT_ONCE), most_searched) if what.error or what.waits else limit
+        latest = what.latest_due_first or bool(what.waits)
         part = what.state.index_page(
-            limit=asked, cursor=cursor, since=what.since, until=what.until, latest_due_first=what.latest_due_first
+            limit=asked, cursor=cursor, since=what.since, until=what.until, latest_due_first=latest
         )
         searched += len(part.tasks)
-        found += [entry for entry in part.tasks if not what.error or what.matches(entry)]
+        matching = [entry for entry in part.tasks if not what.error or what.matches(entry)]
+        if what.waits:
+            rows |= _rows_of_waiting(what.state, matching)
+            matching = [
+                each for each in matching if each.task_id in rows and kind_of_wait(rows[each.task_id]) == what.waits
+            ]
+        found += matching
         cursor = part.cursor
-        if cursor is None or len(found) >= limit or searched >= most_searched:
-            break
-    is_running = what.state.status is Status.IN_PROGRESS and what.state.step and found
-    in_progress = rows_to_show(what.state.model, [entry.task_id for entry in found]) if is_running else {}
-    running = {task_id: Running(row.worker, row.lock_expire_time) for task_id, row in in_progress.items()}
-    return Listing(found, cursor, searched, running)
+        most = most_searched // _ROWS_COST if what.waits else most_searched
+        if cursor is None or len(found) >= limit or searched >= most:
+            return Listing(found, cursor, searched, rows)
+
+
+def find_page(what: Filter, cursor: str | None = None) -> Listing:
+    """Return a page of matching tasks, with the rows of running and waiting ones."""
+    found, rows = find(what, cursor, limit=PAGE), dict[str, Task]()
+    if what.state.status is Status.IN_PROGRESS:
+        rows = rows_to_show(what.state.model, [entry.task_id for entry in found.entries])
+    elif what.state.status is Status.PENDING and not what.waits:
+        rows = _rows_of_waiting(what.state, found.entries)
+    return replace(found, rows={**found.rows, **rows})
+
+
+def _rows_of_waiting(state: State[Any], entries: Sequence[IndexEntry]) -> dict[str, Task]:
+    now = clock.now()
+    return rows_to_show(state.model, [each.task_id for each in entries if each.due_time and each.due_time > now])

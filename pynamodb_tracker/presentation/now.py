@@ -18,11 +18,18 @@ from pynamodb_tracker.presentation.errors import ErrorGroup, ErrorGroups, error_
 from pynamodb_tracker.presentation.glance import MOST, Glance, StateGlance, StepGlance, glance
 from pynamodb_tracker.presentation.history import Passing, passing_of
 from pynamodb_tracker.presentation.listing import NO_ERROR
-from pynamodb_tracker.presentation.overview import Number, limits_in_use
 from pynamodb_tracker.presentation.schedules import LATE_AFTER, Schedule, schedule_of
 from pynamodb_tracker.presentation.sentence import Link, Part, Sentence, joined, sentence, strong, task_link, tasks_link
-from pynamodb_tracker.presentation.task_facts import choices_of, is_abandoned, steps_of
+from pynamodb_tracker.presentation.task_facts import (
+    choices_of,
+    is_abandoned,
+    is_branch,
+    is_only_due_later,
+    kind_of_wait,
+    steps_of,
+)
 from pynamodb_tracker.presentation.text import count, span
+from pynamodb_tracker.presentation.waiting import Number, limits_in_use
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State
@@ -80,6 +87,10 @@ class StepRow:
     set_aside: int
     passing: Passing | None
     pause: Pause | None
+
+    @property
+    def is_branch(self) -> bool:
+        return is_branch(self.step.model, self.step.name)
 
     @property
     def failure_rate(self) -> float | None:
@@ -221,22 +232,16 @@ def _find_rows(found: Glance, step: StepGlance, state: StateGlance) -> list[Task
 
 
 def _longest_due(entries: Sequence[Item], now: datetime) -> timedelta | None:
-    times = [time for each in entries if (time := clock.read(each["due_time"]["S"])) is not None and time <= now]
-    return now - min(times) if times else None
+    first = clock.read(min((each["due_time"]["S"] for each in entries), default=""))
+    return now - first if first is not None and first <= now else None
 
 
 def _count_waits(found: Glance, step: StepGlance) -> dict[str, Number]:
     """Count the waiting tasks by reason. If only some rows were read, the numbers are minimums."""
-    kinds = Counter(map(_kind_of_wait, _find_rows(found, step, step.later)))
+    kinds = Counter(map(kind_of_wait, _find_rows(found, step, step.later)))
     unread = step.later.number.tasks - kinds.total()
     waits = {kind: Number(number, more=unread > 0) for kind, number in kinds.items()}
     return waits | ({"not read": Number(unread, step.later.number.more)} if unread > 0 else {})
-
-
-def _kind_of_wait(row: Task) -> str:
-    if row.turn_due_time is not None:
-        return "turn"
-    return "signal" if row.awaited_signals else "children" if row.blockers else "later"
 
 
 def _is_set_aside(entry: Item) -> bool:
@@ -341,7 +346,7 @@ def _find_idle_step(step: StepGlance, row: StepRow) -> list[Need]:
 def _find_signals(found: Glance, step: StepGlance, row: StepRow) -> list[Need]:
     waiting: dict[str, list[Task]] = defaultdict(list)
     for task in _find_rows(found, step, step.later):
-        if _kind_of_wait(task) == "signal":
+        if kind_of_wait(task) == "signal":
             for name in task.awaited_signals:
                 waiting[name].append(task)
     needs, of = [], step.step
@@ -491,7 +496,7 @@ def _find_stuck_groups(found: Glance) -> Iterator[Need]:
 
 
 def _find_bad_schedules(schedules: Sequence[Schedule]) -> Iterator[Need]:
-    """Yield a need per schedule that is overdue or had no success in its last round."""
+    """Yield a need per schedule that is overdue or did not succeed in its last round."""
     for each in schedules:
         if not (each.needs_look or each.overdue):
             continue
@@ -503,10 +508,11 @@ def _find_bad_schedules(schedules: Sequence[Schedule]) -> Iterator[Need]:
             both = " and" if each.overdue else ""
             title = sentence(title, f"{both} failed: ", Part(task.last_error or NO_ERROR, "code"))
         rounds = sentence(f"last {last.outcome} at ", _time_part(last.ended)) if last else "never ran"
-        actions = [
-            Action("Open", Link(model, "task", {"id": task.task_id}), ("create", task.task_id, "--merge")),
-            Action("Schedules", Link(model, "schedules"), ("schedules",)),
-        ]
+        link = Link(model, "task", {"id": task.task_id})
+        actions = [Action("Open", link, ("show", task.task_id))]
+        if is_only_due_later(task):
+            actions = [Action("Run now", link, ("create", task.task_id, "--merge"), "run_now"), *actions]
+        actions.append(Action("Schedules", Link(model, "schedules"), ("schedules",)))
         step = task.state.step or steps_of(model)[0].name
         since = last.ended if last and each.needs_look else each.due_time
         yield Need("schedule", model, step, Number(1), since, title, joined(rounds, each.next), actions)

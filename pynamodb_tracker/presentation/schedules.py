@@ -13,7 +13,7 @@ from pynamodb_tracker.dynamodb.connection import get_items
 from pynamodb_tracker.model.hydration import rows_to_show
 from pynamodb_tracker.model.repeat import LastRun, Repeat
 from pynamodb_tracker.presentation.task_facts import last_run_in_words, what_comes_next
-from pynamodb_tracker.presentation.text import age
+from pynamodb_tracker.presentation.text import age, span
 from pynamodb_tracker.presentation.times import length
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.state import State
@@ -22,6 +22,8 @@ from pynamodb_tracker.task.task import Task
 LATE_AFTER = timedelta(minutes=15)  # a task that has been due for longer is marked as late
 
 _DAYS = (*calendar.day_name[6:], *calendar.day_name)  # by their numbers in cron, where Sunday is 0 and 7
+_UNITS = {"DAILY": "day", "WEEKLY": "week", "MONTHLY": "month", "YEARLY": "year"}
+_PLACES = {"": "", "1": "the first ", "2": "the second ", "3": "the third ", "4": "the fourth ", "-1": "the last "}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,10 @@ class Schedule:
     def overdue(self) -> timedelta | None:
         late = timedelta(0) if self.due_time is None else clock.now() - self.due_time
         return late if late > LATE_AFTER else None
+
+    @property
+    def next_in_words(self) -> str:
+        return self.next if self.overdue is None else f"overdue for {span(self.overdue)}"
 
     @property
     def last(self) -> str:
@@ -85,7 +91,7 @@ def in_words(rule: Repeat) -> str:
         period = timedelta(seconds=float(rule.expression))
         short = age(period)
         return f"every {short if length(short) == period else period}"
-    words = _cron_in_words(*rule.expression.split()) if rule.kind == "cron" else None
+    words = _cron_in_words(*rule.expression.split()) if rule.kind == "cron" else _rrule_in_words(rule.expression)
     return f"{words or rule.expression}, {rule.tz}"
 
 
@@ -99,6 +105,25 @@ def _cron_in_words(minute: str, hour: str, *days: str) -> str | None:
     if steps is None:
         return f"every hour at :{int(minute):02}"
     return f"every {steps[1]} minutes" if steps[1] else "every minute"
+
+
+def _rrule_in_words(rule: str) -> str | None:
+    parts = dict(part.split("=") for part in rule.split(";"))
+    unit, interval, day = _UNITS[parts.pop("FREQ")], parts.pop("INTERVAL", "1"), parts.pop("BYMONTHDAY", "")
+    hour, minute, second = (parts.pop(name, "") for name in ("BYHOUR", "BYMINUTE", "BYSECOND"))
+    words = [f"every {unit}" if interval == "1" else f"every {interval} {unit}s"]
+    if names := [each for each in parts.pop("BYDAY", "").split(",") if each]:
+        short = [name[:2].upper() for name in _DAYS]
+        if day or not all(each[:-2] in _PLACES for each in names):
+            return None
+        words.append("on " + ", ".join(_PLACES[each[:-2]] + _DAYS[short.index(each[-2:])] for each in names))
+    if day:
+        words.append("on the last day" if day == "-1" else f"on day {day}")
+    if hour:
+        words.append(f"at {hour:0>2}:{minute:0>2}")
+    has_time = hour.isdecimal() and minute.isdecimal() if hour else not minute
+    is_known = not parts and has_time and second in ("", "0") and (day in ("", "-1") or day.isdecimal())
+    return " ".join(words) if is_known else None
 
 
 def _days_in_words(day: str, month: str, weekday: str) -> str | None:

@@ -105,6 +105,23 @@ def is_abandoned(task: Task) -> bool:
     return in_progress and expires is not None and expires < clock.now() - task.tracker.margin
 
 
+WAITS = ("turn", "signal", "children", "later")
+
+
+def kind_of_wait(task: Task) -> str:
+    """Return what a task waits for that is not due, one of WAITS. `later` is its due time."""
+    if task.turn_due_time is not None:
+        return "turn"
+    return "signal" if task.awaited_signals else "children" if task.blockers else "later"
+
+
+def is_only_due_later(task: Task) -> bool:
+    """Return whether the task could start at its first step if it was due, so that it can be made due now."""
+    first, due = steps_of(type(task))[0], task.due_time
+    is_free = task.waits_for is None and task.group is None
+    return task.state == first.pending and is_free and due > clock.now()
+
+
 def what_comes_next(
     task: Task, step: BoundStep[Any] | None, blocked_by: str | None = None, pause: Pause | None = None
 ) -> str:

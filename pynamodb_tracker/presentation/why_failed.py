@@ -11,14 +11,13 @@ from pynamodb_tracker.dynamodb.side_by_side import side_by_side
 from pynamodb_tracker.presentation.errors import ErrorGroup, ErrorGroups
 from pynamodb_tracker.presentation.listing import NO_ERROR
 from pynamodb_tracker.step.bound import BoundStep
-from pynamodb_tracker.step.index_page import IndexEntry
+from pynamodb_tracker.step.pages import IndexEntry
 from pynamodb_tracker.step.state import State, given_up
 
 SAMPLE = 400  # entries to read per state, the latest due ones, at about 15 read units
 LARGE_SAMPLE = 5000  # the sample for one step, or from a time on
 MOST_SAMPLED = 25_600
 
-_NEWEST = 5
 _LONG_AGO = datetime.fromtimestamp(0, UTC)
 
 
@@ -26,14 +25,12 @@ _LONG_AGO = datetime.fromtimestamp(0, UTC)
 class Errors:
     groups: Sequence[ErrorGroup[State[Any]]]
     searched: int
-    counts: dict[State[Any], int]  # the number of tasks by state, if all were read
     cut: Mapping[State[Any], int]  # the number of tasks that were read, by state, if there are more
     first: datetime  # the earliest failure. `time` is when the errors were read
     time: datetime
-    ignored: Sequence[tuple[State[Any], IndexEntry]]  # the last ignored tasks
 
 
-NO_ERRORS = Errors([], 0, {}, {}, _LONG_AGO, _LONG_AGO, [])
+NO_ERRORS = Errors([], 0, {}, _LONG_AGO, _LONG_AGO)
 
 
 def find_errors(steps: Sequence[BoundStep[Any]], *, since: datetime | None = None, sample: int = SAMPLE) -> Errors:
@@ -42,15 +39,10 @@ def find_errors(steps: Sequence[BoundStep[Any]], *, since: datetime | None = Non
     states = [state for step in steps for state in (step.failed, step.ignored)]
     glances = side_by_side(methodcaller("index_page", limit=sample, since=since, latest_due_first=True), states)
     found = list(zip(states, glances, strict=True))
-    ignored = [
-        (state, entry) for state, part in found if state.status == "ignored" for entry in part.tasks[: 4 * _NEWEST]
-    ]
-    ignored.sort(key=lambda each: each[1].update_time or _LONG_AGO, reverse=True)
     model = steps[0].model
     waiting, is_all = given_up(model, [step.name for step in steps], since, None, most=sample)
     entries = [(state, entry) for state, part in found for entry in part.tasks]
     entries += [(row.state, IndexEntry.of(row._row_state.stored)) for row in waiting]
-    counts = {state: len(part.tasks) for state, part in found if part.cursor is None}
     cut = {state: len(part.tasks) for state, part in found if part.cursor is not None}
     if not is_all:
         cut[next(iter(model._bound_steps.values())).pending] = len(waiting)
@@ -58,4 +50,4 @@ def find_errors(steps: Sequence[BoundStep[Any]], *, since: datetime | None = Non
     for state, entry in entries:
         created = entry.create_time if (entry.attempt or 0) > 1 else None
         groups.add(state, entry.task_id, entry.last_error or NO_ERROR, entry.update_time, created=created)
-    return Errors(groups.sorted(cut), len(entries), counts, cut, min(groups.first, now), now, ignored[:_NEWEST])
+    return Errors(groups.sorted(cut), len(entries), cut, min(groups.first, now), now)

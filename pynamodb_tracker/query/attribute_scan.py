@@ -1,7 +1,5 @@
 """Finds tasks by an attribute's value, in any state."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -51,7 +49,7 @@ class AttributeScan(Generic[T]):
             while left:
                 entry, row = left.popleft()
                 self.place = (entry["create_time"]["S"], *key_of(entry))
-                if row is not None and self._is_as_indexed(row, entry):
+                if row is not None:
                     yield row
                     found += 1
                     if found == limit:

@@ -1,7 +1,5 @@
 """Finds a step's due tasks, including abandoned ones, and tasks that gave up an occurrence."""
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Callable, Collection, Iterator
 from copy import copy

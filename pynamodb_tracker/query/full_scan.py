@@ -1,7 +1,5 @@
 """Reads all tasks of a use case, their ids, or their number per state."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial

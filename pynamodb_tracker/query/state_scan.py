@@ -110,7 +110,7 @@ class StateScan(Generic[T]):
                 zip(chunk, ids, strict=True), hydration.rows(self.model, ids), _is_as_indexed, with_data=self.with_data
             ):
                 self.positions[entry["status_key"]["S"]] = entry["due_time"]["S"], entry["task_id"]["S"]
-                if row is None or not _is_as_indexed(row, entry) or not seen.is_new(row.task_id):
+                if row is None or not seen.is_new(row.task_id):
                     continue
                 yield row
                 if wanted is not None:
@@ -286,7 +286,10 @@ def with_data_of(
         del unread
         while group:
             entry, row = group.pop()
-            yield entry, None if row is None else filled.pop((row.task_id, row.use_case_id), None)
+            whole = None if row is None else filled.pop((row.task_id, row.use_case_id), None)
+            if whole is not None and whole is not row and not is_as_indexed(whole, entry):  # it was written meanwhile
+                whole = None
+            yield entry, whole
 
 
 def _take_group(pairs: deque[tuple[Item, T | None]]) -> list[tuple[Item, T | None]]:

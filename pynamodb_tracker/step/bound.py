@@ -10,7 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeVar, Unpack, cast, overload
 
 from pynamodb_tracker import arguments, transitions
-from pynamodb_tracker.aio.lazy import ahead, awaited, in_thread
+from pynamodb_tracker.aio.lazy import ahead, awaited
 from pynamodb_tracker.exceptions import TaskNotFoundError
 from pynamodb_tracker.execution.call import call, call_for_result
 from pynamodb_tracker.execution.context import ExecutionContext
@@ -384,17 +384,12 @@ class BoundStep(StepCommands[T]):
         """
         from pynamodb_tracker.work.batch import Batch  # noqa: PLC0415 - for cold starts, which run one task
         from pynamodb_tracker.work.executor import ThreadExecutor  # noqa: PLC0415 - as above
-        from pynamodb_tracker.work.outcomes import Report  # noqa: PLC0415 - as above
-        from pynamodb_tracker.work.source import StepWork  # noqa: PLC0415 - as above
 
-        of, chosen = self._definition, function_of(self, function)
+        chosen = function_of(self, function)
         arguments.check_threads(threads)
         rate = self._check_batch(limit=limit, rate=rate, progress=progress, heartbeat=heartbeat)
-        work = StepWork(of, partial(self.start, heartbeat=heartbeat), chosen)
-        candidates = of.candidates(threads=threads, limit=limit, **which)
-        if of.pause() is not None:
-            return Report(paused=True)
-        batch = Batch(work, candidates, limit=limit, rate=rate, progress=progress)
+        options: dict[str, Any] = {"threads": threads, "limit": limit, "rate": rate, "progress": progress, **which}
+        batch = Batch(self._definition, partial(self.start, heartbeat=heartbeat), chosen, **options)
         try:
             ThreadExecutor(batch.dispatcher, threads, batch.add).run()
         finally:
@@ -419,18 +414,13 @@ class BoundStep(StepCommands[T]):
         """
         from pynamodb_tracker.aio.context import call  # noqa: PLC0415 - few programs have an event loop
         from pynamodb_tracker.work.batch import Batch  # noqa: PLC0415 - as above
-        from pynamodb_tracker.work.outcomes import Report  # noqa: PLC0415 - as above
-        from pynamodb_tracker.work.source import StepWork  # noqa: PLC0415 - as above
         from pynamodb_tracker.work.task_executor import TaskExecutor  # noqa: PLC0415 - as above
 
-        of, chosen = self._definition, async_function_of(self, function)
+        chosen = partial(call, async_function_of(self, function))
         arguments.check_threads(concurrency, "concurrency")
         rate = self._check_batch(limit=limit, rate=rate, progress=progress, heartbeat=heartbeat)
-        work = StepWork(of, partial(self.astart, heartbeat=heartbeat), partial(call, chosen))
-        candidates = of.candidates(threads=concurrency, limit=limit, **which)
-        if self.model.tracker.obeys_control() and await in_thread(of.pause) is not None:
-            return Report(paused=True)
-        batch = Batch(work, candidates, limit=limit, rate=rate, progress=progress)
+        options: dict[str, Any] = {"threads": concurrency, "limit": limit, "rate": rate, "progress": progress, **which}
+        batch = Batch(self._definition, partial(self.astart, heartbeat=heartbeat), chosen, **options)
         executor = TaskExecutor(batch.dispatcher, concurrency, batch.add)
         try:
             await executor.run()

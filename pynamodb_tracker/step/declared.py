@@ -35,7 +35,7 @@ class Step:
         also_from: More states from which the step may start.
         when_ignored: A function of (task, create), called whenever a task becomes ignored. It creates tasks in the same
             transaction by `create(Alert, task_id, ...)`, with the arguments of `ctx.create`. It may be called more than
-            once, so it must have no other effects. If it raises, or an id is taken, that is logged, and the task is
+            once, so it must not have other effects. If it raises, or an id is taken, that is logged, and the task is
             ignored without it.
         branch: Only `ctx.go_to` leads to a branch step, and its success ends the task. Branch steps have the highest
             numbers.

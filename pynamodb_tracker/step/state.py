@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import base64
-import json
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
 
-from pynamodb_tracker import clock, strict_json
+from pynamodb_tracker import clock
 from pynamodb_tracker import query as index
 from pynamodb_tracker.aio.lazy import ahead, awaited
-from pynamodb_tracker.arguments import check_flags, check_key, check_limit, check_task_id, check_time, shown
+from pynamodb_tracker.arguments import check_flags, check_limit, check_time
 from pynamodb_tracker.clock import stamp
 from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.model.row import TaskRow
@@ -21,21 +18,9 @@ from pynamodb_tracker.status import Status, end_of
 
 if TYPE_CHECKING:
     from pynamodb_tracker.model.cancelled import CancelRecord
-    from pynamodb_tracker.step.index_page import IndexPage
+    from pynamodb_tracker.step.pages import IndexPage, TaskPage
 
 T = TypeVar("T", bound=TaskRow)
-P = TypeVar("P")
-T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
-
-
-@dataclass(frozen=True, slots=True)
-class TaskPage(Generic[T_co]):
-    """Some tasks of a state, and the cursor for the next page."""
-
-    tasks: list[T_co]
-    """Up to `limit` tasks in the order of the query."""
-    cursor: str | None
-    """For the next `page`, or None on the last one."""
 
 
 class State(Generic[T]):
@@ -116,12 +101,15 @@ class State(Generic[T]):
             >>> page = Order.ship.pending.page(limit=50)
             >>> next_page = Order.ship.pending.page(limit=50, cursor=page.cursor)
         """
+        from pynamodb_tracker.step.pages import TaskPage, begin_at, cursor_of  # noqa: PLC0415 - 2 ms, and few cold starts need it
+
         check_limit("limit", limit)
         check_flags(latest_due_first=latest_due_first, with_data=with_data)
-        scan = self._scan(since, until, cursor, latest_due_first=latest_due_first, with_data=with_data)
+        scan = self._scan(since, until, latest_due_first=latest_due_first, with_data=with_data)
+        scan_id = begin_at(cursor, scan, self.use_case_id, str(self))
         tasks = list(scan.rows(limit))
         more = len(tasks) == limit and scan.has_more()
-        return TaskPage(tasks, self._cursor(scan) if more else None)
+        return TaskPage(tasks, cursor_of(scan_id, scan.positions) if more else None)
 
     def index_page(
         self,
@@ -147,11 +135,12 @@ class State(Generic[T]):
         Examples:
             >>> assert [entry.task_id for entry in Order.ship.pending.index_page().tasks] == ["o-2"]
         """
-        from pynamodb_tracker.step.index_page import IndexEntry, IndexPage  # noqa: PLC0415 - for cold starts
+        from pynamodb_tracker.step.pages import IndexEntry, IndexPage, begin_at, cursor_of  # noqa: PLC0415 - as above
 
         check_limit("limit", limit)
         check_flags(latest_due_first=latest_due_first)
-        scan = self._scan(since, until, cursor, latest_due_first=latest_due_first)
+        scan = self._scan(since, until, latest_due_first=latest_due_first)
+        scan_id = begin_at(cursor, scan, self.use_case_id, str(self))
         found: dict[str, Item] = {}  # a task that moves may be found twice
         more = False
         for entry in scan.entries(limit and limit + 1):
@@ -159,7 +148,9 @@ class State(Generic[T]):
                 break
             scan.positions[entry["status_key"]["S"]] = index.position(entry)
             found[entry["task_id"]["S"]] = entry
-        return IndexPage([IndexEntry.of(entry) for entry in found.values()], self._cursor(scan) if more else None)
+        return IndexPage(
+            [IndexEntry.of(entry) for entry in found.values()], cursor_of(scan_id, scan.positions) if more else None
+        )
 
     def count(self, *, since: datetime | None = None, until: datetime | None = None, up_to: int | None = None) -> int:
         """Return how many tasks the index has in this state, for about 23 read units per 1,000 tasks.
@@ -185,26 +176,12 @@ class State(Generic[T]):
         self,
         since: datetime | None,
         until: datetime | None,
-        cursor: str | None = None,
         *,
         latest_due_first: bool = False,
         with_data: bool = True,
     ) -> index.StateScan[T]:
-        scan = index.StateScan(
-            self.model, self.code, window(since, until), latest_due_first=latest_due_first, with_data=with_data
-        )
-        if cursor is not None:
-            scan.positions = read_cursor(cursor, self._scan_id(scan), _checked_positions, str(self))
-            if not all(map(scan.has_position, scan.positions.values())):
-                raise ValueError(f"this is not a page cursor: {shown(cursor)}. It points to a place outside the window")
-        return scan
-
-    def _scan_id(self, scan: index.StateScan[T]) -> list[Any]:
-        times = [time and time.isoformat() for time in (scan.window.since, scan.window.until)]
-        return [self.use_case_id, self.code, scan.latest_due_first, *times]
-
-    def _cursor(self, scan: index.StateScan[T]) -> str:
-        return cursor_of(self._scan_id(scan), scan.positions)
+        within = window(since, until)
+        return index.StateScan(self.model, self.code, within, latest_due_first=latest_due_first, with_data=with_data)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, State):
@@ -229,32 +206,6 @@ class CancelledOf(Protocol):
 
     @overload
     def __get__(self, instance: TaskRow, owner: Any) -> CancelRecord | None: ...
-
-
-def cursor_of(scan_id: list[Any], at: object) -> str:
-    """Return a text from which another process can continue a scan."""
-    return base64.urlsafe_b64encode(strict_json.dumps([scan_id, at], separators=(",", ":")).encode()).decode()
-
-
-def read_cursor(cursor: str, scan_id: list[Any], checked: Callable[[Any], P], what: str) -> P:
-    """Return how far a cursor's scan has come, if it is a scan of `what`."""
-    try:
-        found, stored = json.loads(base64.urlsafe_b64decode(cursor))
-        at = checked(stored)
-    except (AttributeError, RecursionError, TypeError, ValueError):
-        raise ValueError(f"this is not a page cursor: {shown(cursor)}. Pass the cursor of the last page") from None
-    if found != scan_id:
-        raise ValueError(
-            f"the cursor belongs to another query than {what} with these arguments: use the arguments of the first page"
-        )
-    return at
-
-
-def _checked_positions(stored: Any) -> dict[str, index.Position]:
-    """Check positions in the index, where other programs may have written any due time."""
-    if not all(isinstance(at, list) for at in stored.values()):
-        raise TypeError(stored)
-    return {key: (check_key("due time", due), check_task_id(task_id)) for key, (due, task_id) in stored.items()}
 
 
 def window(since: datetime | None, until: datetime | None) -> index.Window:

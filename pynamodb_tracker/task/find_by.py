@@ -20,7 +20,8 @@ from pynamodb_tracker.dynamodb.limits import mark_as_key
 from pynamodb_tracker.exceptions import DefinitionError
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.query.attribute_scan import AttributeScan, Place
-from pynamodb_tracker.step.state import State, TaskPage, cursor_of, read_cursor, window
+from pynamodb_tracker.step.pages import TaskPage, cursor_of, read_cursor
+from pynamodb_tracker.step.state import State, window
 
 M = TypeVar("M", bound=TaskRow)
 T = TypeVar("T", bound=TaskRow)
@@ -203,7 +204,7 @@ def find_by_text(model: type[T], text: str) -> tuple[FindBy[T], str]:
         raise ValueError(f"{text!r} is not NAME=VALUE, as in customer=c-7")
     if name not in known:
         hint = did_you_mean(name, known) or (f". It has {', '.join(known)}" if known else ". It declares none")
-        raise ValueError(f"{model.__name__} has no FindBy({name}){hint}")
+        raise ValueError(f"{model.__name__} does not have FindBy({name}){hint}")
     return known[name], value
 
 

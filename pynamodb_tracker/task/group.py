@@ -1,7 +1,5 @@
 """A group of tasks that run one at a time."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypeVar, overload
 

@@ -1,7 +1,5 @@
 """PynamoDB's own methods of a row: reads leave overflow chunks out, and writes are guarded or refused."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any, NoReturn, Self
@@ -200,7 +198,9 @@ class GuardedRow(TaskRow):
             >>> Order.get_task("o-1").delete()
         """
         if condition is not None or options:
-            raise TypeError(f"{type(self).__name__}.delete takes no condition: it never deletes a task in progress")
+            raise TypeError(
+                f"{type(self).__name__}.delete does not take a condition: it never deletes a task in progress"
+            )
         if self.use_case_id != self.tracker.use_case.name:
             raise TypeError(f"{self.task_id!r} is a task of {self.use_case_id!r}, not of {type(self).__name__}")
         task: Any = self
@@ -233,9 +233,9 @@ class GuardedRow(TaskRow):
 
     @classmethod
     def batch_write(cls, *_args: Any, **_options: Any) -> NoReturn:
-        """Raise a TypeError, because BatchWriteItem has no conditions, and could delete tasks in progress."""
+        """Raise a TypeError, because BatchWriteItem does not check conditions, and could delete tasks in progress."""
         raise TypeError(
-            f"{cls.__name__}.batch_write has no conditions: use create_many, delete_task or delete_use_case"
+            f"{cls.__name__}.batch_write does not check conditions: use create_many, delete_task or delete_use_case"
         )
 
     def __copy__(self) -> Self:

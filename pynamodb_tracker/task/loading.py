@@ -1,7 +1,5 @@
 """Creates a task from an export, with its signals and its current round."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any

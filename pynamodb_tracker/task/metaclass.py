@@ -1,7 +1,5 @@
 """Checks a class body, and turns it into a table or a use case with bound steps."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NoReturn, cast
@@ -20,9 +18,11 @@ from pynamodb_tracker.model.schema import Schema, Table, UseCase
 from pynamodb_tracker.model.serialization import serialize_value
 from pynamodb_tracker.model.signals import SignalName
 from pynamodb_tracker.status import CANCELLED, END, HIGHEST, LOWEST, SPACING, Codes, Status
-from pynamodb_tracker.step import BoundStep, State, Step
+from pynamodb_tracker.step.bound import BoundStep
+from pynamodb_tracker.step.declared import Step
 from pynamodb_tracker.step.definition import StepDefinition
 from pynamodb_tracker.step.signal import Signal, signals_in
+from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.guarded import offered
 
 _UNITS = ("read_capacity_units", "write_capacity_units")
@@ -106,7 +106,7 @@ def _without_use_case(model: type[TaskRow]) -> Iterator[str]:
     if isinstance(model.use_case_id, UseCase):
         yield f" inherits the use case {model.use_case_id.name!r}, which has its own class: {write}, with another name"
     for step in _steps(model):
-        yield f".{step.name} is a step, but the class has no use case: {write}"
+        yield f".{step.name} is a step, but the class lacks a use case: {write}"
 
 
 def _declare_use_case(model: type[TaskRow], declared: dict[str, Any]) -> None:
@@ -251,7 +251,7 @@ def _mistakes_in_use_case(model: type[TaskRow], use_case: object, declared: Mapp
     yield from (f": {mistake}" for mistake in use_case.mistakes())
     if not model.tracker.has_table:
         yield (
-            " has no table: write class AppTask(Task) with class Meta: table_name = ..., and "
+            " lacks a table: write class AppTask(Task) with class Meta: table_name = ..., and "
             f"class {model.__name__}(AppTask)"
         )
     for name, value in declared.items():

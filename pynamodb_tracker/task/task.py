@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from pynamodb.exceptions import DoesNotExist
 
-from pynamodb_tracker import arguments, query, strict_json, transitions
+from pynamodb_tracker import arguments, query, transitions
 from pynamodb_tracker.aio.lazy import async_version_of
 from pynamodb_tracker.exceptions import TaskNotFoundError
-from pynamodb_tracker.model import hydration
+from pynamodb_tracker.model import hydration, strict_json
 from pynamodb_tracker.model.row import readable
 from pynamodb_tracker.model.row_state import unreadable_in
 from pynamodb_tracker.status import Status
-from pynamodb_tracker.step import BoundStep, State
+from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.definition import note_created
-from pynamodb_tracker.step.state import counted
+from pynamodb_tracker.step.state import State, counted
 from pynamodb_tracker.task.guarded import GuardedRow
 from pynamodb_tracker.task.metaclass import TaskMeta
 
@@ -226,9 +226,9 @@ class Task(GuardedRow, metaclass=TaskMeta):
             if "data" in attributes:
                 raise TypeError("data cannot be merged: leave it out, or keep the request in other attributes")
         if "state" in attributes:
-            raise TypeError("create_or_merge takes no state: a new task is pending at its first step")
+            raise TypeError("create_or_merge does not take a state: a new task is pending at its first step")
         if "group" in attributes:
-            raise TypeError("create_or_merge takes no group: create a task of the group for each request")
+            raise TypeError("create_or_merge does not take a group: create a task of the group for each request")
         cls.tracker.use_case  # noqa: B018 - raises a TypeError for the table's class
         if repeat is not None:
             _list_schedule(cls, task_id)

@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Any, Literal, get_args
 from urllib.parse import quote_plus
 
-from pynamodb_tracker.strict_json import dumps
+from pynamodb_tracker.model.strict_json import dumps
 
 Event = dict[str, Any]
 

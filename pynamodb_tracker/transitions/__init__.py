@@ -26,15 +26,22 @@
 """
 
 from pynamodb_tracker.transitions.claims import claim
-from pynamodb_tracker.transitions.commands import ignore, unlock
-from pynamodb_tracker.transitions.deletions import SeenDeletes, delete
-from pynamodb_tracker.transitions.failure import fail, release
-from pynamodb_tracker.transitions.progress import check_in, commit, extend, find_outcome, save, settle_unknown_writes
-from pynamodb_tracker.transitions.success import commit_success, succeed
+from pynamodb_tracker.transitions.commands import SeenDeletes, delete, ignore, unlock
+from pynamodb_tracker.transitions.ending import fail, release
+from pynamodb_tracker.transitions.success import (
+    check_in,
+    commit,
+    commit_success,
+    extend,
+    find_outcome,
+    save,
+    settle_unknown_writes,
+    succeed,
+)
 from pynamodb_tracker.writes.creations import NewTask, build_claimed_task, create
 from pynamodb_tracker.writes.lock import Claim, Journal, PendingSuccess
 from pynamodb_tracker.writes.refusals import note_unrecorded, too_slow
-from pynamodb_tracker.writes.statements import StepStatements, get
+from pynamodb_tracker.writes.transition import StepStatements, get
 
 __all__ = [
     "Claim",

@@ -1,7 +1,5 @@
 """Cancelling a task at any step, together with the tasks that it waits for."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,8 +18,8 @@ from pynamodb_tracker.exceptions import (
     TaskNotStartableError,
     TrackerError,
 )
-from pynamodb_tracker.features.children.child_list import read_children
-from pynamodb_tracker.features.groups.queue import Groups
+from pynamodb_tracker.features.children.joins import awaited_tasks, read_children
+from pynamodb_tracker.features.groups.queue import Entrant, Groups
 from pynamodb_tracker.model.cancelled import CancelRecord
 from pynamodb_tracker.model.failure import Failure, add_note
 from pynamodb_tracker.model.references import parse
@@ -29,13 +27,11 @@ from pynamodb_tracker.model.row import Membership, TaskRow, membership_of
 from pynamodb_tracker.model.worker_name import this_worker
 from pynamodb_tracker.status import CANCELLED, Codes, end_of
 from pynamodb_tracker.transitions.commands import Command, build_entry, check_found, has_entry
-from pynamodb_tracker.transitions.reopening import ReopenedMember
 from pynamodb_tracker.writes import conditions as when
 from pynamodb_tracker.writes.conditions import seen_values
 from pynamodb_tracker.writes.participants import Action, Participant, Reason, send_though_busy
 from pynamodb_tracker.writes.refusals import build_error, check_life, describe_holder, is_abandoned, kept_changing_error
-from pynamodb_tracker.writes.statements import StepStatements, get, is_urgent
-from pynamodb_tracker.writes.transition import ZERO, Transition
+from pynamodb_tracker.writes.transition import ZERO, StepStatements, Transition, get, is_urgent
 
 T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
 
@@ -47,8 +43,6 @@ _TRIES = 8
 
 
 class Cancel(NamedTuple):
-    """The arguments of `cancel`."""
-
     reason: str
     by: str | None
     children: bool
@@ -70,7 +64,7 @@ class Cancellation(Generic[T_co]):
     blocked_parent: Child | None
     """The use case and id of a task that waits for this one to succeed, or None."""
     children: Sequence[Child] = ()
-    """The use case and id of each task that was cancelled with it."""
+    """The use case and id of each task that was cancelled with it, or after it."""
 
 
 class _Plan:
@@ -84,12 +78,13 @@ class _Plan:
         if self.running and not asked.even_running:
             raise _running_error(row)
         self.membership = membership_of(row)
-        self.member: ReopenedMember | None = None
+        self.member: Entrant | None = None
         """Set if the task enters its group again for the branch step."""
         if self.to is not None and self.membership is Membership.ENDED:
-            self.member = ReopenedMember(row, self.to.pending, now)
+            self.member = Entrant(row.task_id, self.to.pending, row.creation, now)
         self.entry = build_entry("cancelled", row, codes.step, now, reason=asked.reason, by=asked.by)
-        record = CancelRecord(codes.pending, now, self.entry.worker, self.entry.message)
+        join = row.join_token if awaited_tasks(row) else None
+        record = CancelRecord(codes.pending, now, self.entry.worker, self.entry.message, join)
         transition = build_cancel(row, codes, self.to, record)
         # A child that is cancelled with its parent blocks nobody.
         expires = True if not is_root and row.repeat is None else None
@@ -106,12 +101,8 @@ class _Plan:
         return 4 if self.leaves or self.member else 1
 
     def action(self) -> Action:
-        """Return the write as an action."""
         if (member := self.member) is not None:
-            due, turn, waits = member.turn_due_time, None, None
-            if not member.has_turn:
-                due, turn, waits = clock.NEVER, due, 1
-            self.command.transition.add(group_number=member.number, due_time=due, turn_due_time=turn, blockers=waits)
+            self.command.transition.add(**member.values)
         return self.command.action()
 
 
@@ -131,30 +122,29 @@ class _Rest(Participant):
 def cancel(model: type[Any], task_id: str, asked: Cancel) -> Cancellation[Any]:
     """Cancel a task, and its descendants if asked: in one transaction, or the deepest first if they do not fit.
 
-    An error has a note that names the cancelled tasks.
+    If the task is already cancelled, the descendants that are left follow it. An error has a note that names the
+    cancelled tasks.
     """
     model.tracker.use_case  # noqa: B018 - a TypeError on the table class, which lacks steps
     first, meant, was_running = _statements(model)[0], None, False
-    rest, done, sent = list[_Plan](), list[Child](), list[Failure]()
+    plans, done, sent = list[_Plan](), list[Child](), list[Failure]()
     try:
         for _ in range(2 * len(model.tracker.steps) + _TRIES):
             row = check_found(first, get(model, task_id), task_id, "cancel")
             check_life(row, meant, "cancel")
             meant = row
-            is_own = any(has_entry(row, entry) for entry in sent)  # a repeated request met its own success
-            if is_own or row.cancelled is not None:
-                done += [each.key for each in rest if is_own and each.key not in done]
-                return _cancellation(row, done, running=is_own and was_running, is_own=is_own)
-            plan = _Plan(row, asked, is_root=True)
-            rest = [_Plan(child, asked, is_root=False) for child in _descendants(row)] if asked.children else []
-            sent.append(plan.entry)
-            was_running = plan.running
-            if _can_share_transaction([plan, *rest]):
-                found = _cancel_together(plan, rest, done)
-            else:
-                found = _cancel_deepest_first(plan, rest, done)
+            if any(has_entry(row, entry) for entry in sent):  # a repeated request met its own success
+                done += [each.key for each in plans if each.key not in done]
+                return _cancellation(row, done, running=was_running, is_own=True)
+            plans = [_Plan(row, asked, is_root=True)] if row.cancelled is None else []
+            sent += [plan.entry for plan in plans]
+            was_running = any(plan.running for plan in plans)
+            plans += [_Plan(child, asked, is_root=False) for child in _descendants(row)] if asked.children else []
+            is_own = row.cancelled is None
+            send = _cancel_together if _can_share_transaction(plans) else _cancel_deepest_first
+            found = send(plans, done) if plans else row
             if found is not None:
-                return _cancellation(found, done, running=plan.running, is_own=True)
+                return _cancellation(found if is_own else row, done, running=was_running, is_own=is_own)
     except (PynamoDBException, TrackerError) as error:
         if done:
             names = ", ".join(f"{use_case} {name!r}" for use_case, name in done)
@@ -169,40 +159,42 @@ def record_of_new(model: type[TaskRow]) -> Item:
     return {"cancelled": {MAP: record.stored()}}
 
 
-def _cancel_together(plan: _Plan, rest: Sequence[_Plan], done: list[Child]) -> Any:
+def _cancel_together(plans: Sequence[_Plan], done: list[Child]) -> Any:
     """Cancel tasks in one transaction. Return the first one, or None if a task has changed."""
+    plan, *rest = plans
     if not rest and plan.member is None:
-        return plan.command.send()
+        found = plan.command.send()
+        done += [] if found is None else [plan.key]
+        return found
     groups = Groups()
-    for each in [plan, *rest]:
+    for each in plans:
         if each.leaves:
             groups.leave(each.row)
         if each.member:
             groups.change_of(type(each.row), each.row.group).entrants.append(each.member)
     participants = [groups, _Rest(rest)]
     try:
-        unapplied = send_though_busy(plan.row.tracker.connection(), plan.action, participants)
+        unconfirmed = send_though_busy(plan.row.tracker.connection(), plan.action, participants)
     except Refused:
         return None
-    if unapplied is not None:
-        if unapplied.refused:
+    if unconfirmed is not None:
+        if unconfirmed.refused:
             return None
-        if not (rest and is_invalid(unapplied.error)):
-            raise unapplied.error
-        return _cancel_deepest_first(plan, rest, done)  # a row is too full for the reason
-    for each in rest:
-        each.command.finish(each.command.load_after())
-        done.append(each.key)
-    return plan.command.finish(plan.command.load_after())
+        if not (rest and is_invalid(unconfirmed.error)):
+            raise unconfirmed.error
+        return _cancel_deepest_first(plans, done)  # a row is too full for the reason
+    done += [each.key for each in plans]
+    found, *_ = [each.command.finish(each.command.load_after()) for each in plans]
+    return found
 
 
-def _cancel_deepest_first(plan: _Plan, rest: Sequence[_Plan], done: list[Child]) -> Any:
+def _cancel_deepest_first(plans: Sequence[_Plan], done: list[Child]) -> Any:
     """Cancel tasks one by one, the first one last. Return it, or None if a task has changed."""
-    for each in reversed(rest):
-        if _cancel_together(each, (), done) is None:
+    found = None
+    for each in reversed(plans):
+        if (found := _cancel_together([each], done)) is None:
             return None
-        done.append(each.key)
-    return _cancel_together(plan, (), done)
+    return found
 
 
 def _can_share_transaction(plans: Sequence[_Plan]) -> bool:
@@ -212,10 +204,14 @@ def _can_share_transaction(plans: Sequence[_Plan]) -> bool:
 
 
 def _descendants(row: TaskRow) -> Iterator[TaskRow]:
-    """Yield a task's children and their children, level by level. Raise TrackerError if one is missing."""
+    """Yield a task's children and their children that are not cancelled, level by level.
+
+    Raise TrackerError if one is missing.
+    """
     level, seen = [row], {(row.task_id, row.use_case_id)}  # in a damaged table, references may form a circle
     while level:
-        found = read_children(level)
+        # At a branch step, a cancelled task waits for children that undo its work.
+        found = read_children([each for each in level if each.cancelled is None or not awaited_tasks(each)])
         level = []
         for (task_id, use_case), (children, unlisted) in found.items():
             if unlisted:
@@ -224,15 +220,14 @@ def _descendants(row: TaskRow) -> Iterator[TaskRow]:
                     "names. Cancel them by id first",
                     task_id=task_id,
                 )
-            level += [child for child in children if child.cancelled is None]
-        level = [child for child in level if (child.task_id, child.use_case_id) not in seen]
+            level += [child for child in children if (child.task_id, child.use_case_id) not in seen]
         for child in level:
             seen.add((child.task_id, child.use_case_id))
             if child.use_case_id not in child.tracker.table.use_cases:
                 raise TrackerError(
                     f"cannot cancel {child.use_case_id} {child.task_id!r}: this program does not declare its use case"
                 )
-        yield from level
+        yield from (child for child in level if child.cancelled is None)
 
 
 def _cancellation(row: Any, done: Sequence[Child], *, running: bool, is_own: bool) -> Cancellation[Any]:
@@ -243,7 +238,8 @@ def _cancellation(row: Any, done: Sequence[Child], *, running: bool, is_own: boo
     effect: Literal["cancelled", "moved", "already_cancelled"] = "cancelled" if is_own else "already_cancelled"
     if is_own and row.cancelled is not None and end_of(row.status) is None:
         effect = "moved"
-    return Cancellation(row, effect, running, found and (found.use_case, found.task_id), tuple(done))
+    children = tuple(key for key in done if key != (row.use_case_id, row.task_id))
+    return Cancellation(row, effect, running, found and (found.use_case, found.task_id), children)
 
 
 def _statements(model: type[Any]) -> list[StepStatements[Any]]:

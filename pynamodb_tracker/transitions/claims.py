@@ -1,8 +1,5 @@
 """Claiming a task: one conditional UpdateItem. If it is refused, a GetItem finds out why."""
 
-from __future__ import annotations
-
-import logging
 from collections.abc import Collection
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -23,24 +20,30 @@ from pynamodb_tracker.exceptions import (
     TrackerError,
 )
 from pynamodb_tracker.features.overflow import expire_again, remove_chunk_expiry
-from pynamodb_tracker.instrumentation import log_fields
+from pynamodb_tracker.instrumentation import log, log_fields
 from pynamodb_tracker.model.failure import add_note
 from pynamodb_tracker.model.failure_log import failures_in_row
 from pynamodb_tracker.model.row import TaskRow, check_tracker_attributes, has_later_format, load, readable
 from pynamodb_tracker.model.worker_name import this_worker
 from pynamodb_tracker.transitions.commands import spend
-from pynamodb_tracker.transitions.failure import fail, release
+from pynamodb_tracker.transitions.ending import fail, release
 from pynamodb_tracker.writes import conditions as when
-from pynamodb_tracker.writes import refusals, register
+from pynamodb_tracker.writes import refusals
 from pynamodb_tracker.writes.conditions import seen_values
 from pynamodb_tracker.writes.creations import NewTask, build_pending_task, put
 from pynamodb_tracker.writes.lock import Claim, Journal, new_token
-from pynamodb_tracker.writes.statements import StepStatements, get, is_parked, load_checked, raise_if_damaged
-from pynamodb_tracker.writes.transition import Transition
+from pynamodb_tracker.writes.participants import after_claim
+from pynamodb_tracker.writes.transition import (
+    StepStatements,
+    Transition,
+    get,
+    is_parked,
+    load_checked,
+    raise_if_damaged,
+)
 
 T = TypeVar("T", bound=TaskRow)
 
-log = logging.getLogger("pynamodb_tracker")
 
 _TRIES = 4
 _GIVE_BACK_WITHIN = timedelta(seconds=5)
@@ -87,7 +90,7 @@ def claim(
                 end = partial(fail, error=damaged, delay=timedelta(0), final=False)
             persist(claim, partial(end, Journal(claim)))
             raise
-        if (write := register.after_claim(claim)) is not None:
+        if (write := after_claim(claim)) is not None:
             claim = _send_first_write(claim, write)
         _note_takeover(claim)
         return Journal(claim)
@@ -176,11 +179,8 @@ class _Call(Generic[T]):
         return Claim(statements, load(statements.model, claim.stored_after(before)), token, before)
 
     def _unexplained_refusal(self) -> TaskNotStartableError:
-        name, advice = (
-            f"{self.statements.model.__name__} {self.task_id!r}",
-            "Start it with detailed_error=True to see why",
-        )
-        return TaskNotStartableError(f"cannot {self.operation} {name}: refused. {advice}", task_id=self.task_id)
+        why = f"cannot {self.operation} {self.statements.model.__name__} {self.task_id!r}: refused"
+        return TaskNotStartableError(f"{why}. Start it with detailed_error=True to see why", task_id=self.task_id)
 
     def _find_row(self, item: Item | None, *, is_shown: bool) -> T:
         """Return the row that refused a claim, unless the refusal shows that there is none."""

@@ -1,34 +1,52 @@
-"""The commands ignore and unlock, and the base for all commands."""
-
-from __future__ import annotations
+"""The commands ignore, unlock and delete, and the base for all commands."""
 
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
+from pynamodb.constants import NUMBER, STRING
 from pynamodb.exceptions import PynamoDBConnectionError, TransactWriteError
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.dynamodb.connection import Refused
+from pynamodb_tracker.dynamodb.connection import Item, Refused, send
 from pynamodb_tracker.dynamodb.error_codes import is_invalid
-from pynamodb_tracker.exceptions import TaskLockedError
-from pynamodb_tracker.features.overflow import expire, log_failures
+from pynamodb_tracker.exceptions import TaskLockedError, TaskNotFoundError
+from pynamodb_tracker.features.overflow import clear_orphans, expire, log_failures
 from pynamodb_tracker.model.failure import Failure, redact_text
 from pynamodb_tracker.model.failure_log import failures_in_row, for_row, has_log
 from pynamodb_tracker.model.overflow import version_outside_run
 from pynamodb_tracker.model.row import Membership, TaskRow, check_tracker_attributes, load, may_expire, membership_of
 from pynamodb_tracker.model.worker_name import this_worker
+from pynamodb_tracker.status import CANCELLED, END, Status, end_of
 from pynamodb_tracker.writes import conditions as when
-from pynamodb_tracker.writes import refusals, register
-from pynamodb_tracker.writes.conditions import seen_values
+from pynamodb_tracker.writes import refusals
+from pynamodb_tracker.writes.conditions import PreparedWrite, seen_values
 from pynamodb_tracker.writes.lock import new_token
-from pynamodb_tracker.writes.participants import Action, Participant, send_with
-from pynamodb_tracker.writes.statements import StepStatements, get, is_urgent, times_seen
-from pynamodb_tracker.writes.transition import ZERO, Same, Stored, Transition
+from pynamodb_tracker.writes.participants import (
+    Action,
+    Participant,
+    after_last_failure,
+    deletion_participants,
+    ignoring_participants,
+    last_run,
+    send_with,
+)
+from pynamodb_tracker.writes.transition import (
+    ZERO,
+    Same,
+    StepStatements,
+    Stored,
+    Transition,
+    get,
+    is_urgent,
+    times_seen,
+)
 
 T = TypeVar("T", bound=TaskRow)
 
 _TRIES = 4
+_SEEN = {"status": NUMBER, "fence": NUMBER, "attempt": NUMBER, "creation": STRING, "lock": STRING}
+"""Attributes that show whether a row has changed."""
 
 
 def ignore(
@@ -159,7 +177,7 @@ def has_entry(row: TaskRow, entry: Failure) -> bool:
 
 def spend(statements: StepStatements[T], row: T, now: datetime) -> T | None:
     """Ignore a task without attempts left, or start its next round. Return it, or None if it has changed."""
-    codes, following = statements.codes, register.after_last_failure(row, now)
+    codes, following = statements.codes, after_last_failure(row, now)
     abandoned = row.status == codes.in_progress
     without_result = refusals.abandoned_attempts(row, codes, now) if abandoned else ()
     died = ", the last one by a worker that died or lost its lock" if abandoned else ""
@@ -173,7 +191,6 @@ def spend(statements: StepStatements[T], row: T, now: datetime) -> T | None:
 
 
 def build_spend(statements: StepStatements[T], row: T, *, abandoned: bool) -> Transition:
-    """Ignore a task without attempts left."""
     spend = Transition("spend abandoned" if abandoned else "spend", statements.codes.ignored, when.as_read())
     spend.add(*([when.lock_expired()] if abandoned else []), seen=seen_values(row))
     return spend
@@ -190,7 +207,6 @@ def build_skip(row: TaskRow, following: Transition, *, abandoned: bool) -> Trans
 
 
 def build_entry(kind: str, row: T, step: str, now: datetime, *, reason: str, by: str | None = None) -> Failure:
-    """Return the entry of `errors` for a command."""
     return Failure(step, row.attempt, now, by or this_worker(), kind, redact_text(reason, row.redact))
 
 
@@ -217,7 +233,7 @@ class Command(Generic[T]):
         transition.is_urgent = is_urgent(row)
         last_error = {}
         if entry.type != "unlocked":
-            transition.add(**register.last_run(row, entry.type, entry.attempt, entry.time))
+            transition.add(**last_run(row, entry.type, entry.attempt, entry.time))
             last_error = {"last_error": entry.one_line}
         complete_command(statements, transition, entry.time, self._token, errors=Stored(entries), **last_error)
 
@@ -243,7 +259,6 @@ class Command(Generic[T]):
         self.transition.values.pop("last_run", None)
 
     def action(self) -> Action:
-        """Return the write as a transaction's action."""
         return self.statements.as_action(self.transition, self.row.task_id)
 
     def load_after(self) -> T:
@@ -267,11 +282,11 @@ class Command(Generic[T]):
 
     def _send(self) -> T:
         is_ignored = self.transition.code == self.statements.codes.ignored
-        # If the row is too full for the reason, there are no follow-ups.
+        # A row that is too full for the reason does not get follow-ups.
         when_ignored = self.statements.when_ignored if is_ignored and self.failures else None
         participants: Sequence[Participant] = ()
         if self.row.tracker.ends_at(self.transition.code or 0):
-            participants = register.ignoring_participants(self.row)
+            participants = ignoring_participants(self.row)
         if participants or when_ignored:
             after = self.load_after()
             optional = when_ignored(after) if when_ignored else None
@@ -290,3 +305,101 @@ def complete_command(
     transition.time, transition.returns_row = now, True
     transition.values = {**entries, "lock": token, **transition.values}
     return transition
+
+
+def delete(model: type[T], task_id: str, *, repeated: bool = False) -> bool:
+    """Delete a task that no worker holds, and return whether it repeats. If `repeated`, it may be deleted already."""
+    meant: T | None = None
+    for _ in range(_TRIES):
+        row, now = get(model, task_id), clock.now()
+        if row is not None and not repeated:
+            refusals.check_life(row, meant, "delete")
+        if row is None or (meant is not None and not refusals.is_same_life(row, meant)):
+            clear_orphans(model, task_id)
+            if repeated:
+                return False  # an earlier copy of the request has deleted the row
+            raise TaskNotFoundError(f"cannot delete {model.__name__} {task_id!r}: it does not exist", task_id=task_id)
+        refusals.check_format(row, "delete")
+        meant = row
+        held = _is_held(row)
+        if held and row.lock_expire_time >= now - model.tracker.margin:
+            why = f"it is {row.tracker.name_of(row.status)}, {refusals.describe_holder(row)}"
+            raise refusals.build_error(row, TaskLockedError, "delete", why)
+        try:
+            _delete(model, row, now, held=held)
+        except Refused as refused:
+            repeated = refused.repeated
+        else:
+            clear_orphans(model, task_id)
+            return "repeat" in row._row_state.stored
+    raise TaskLockedError(
+        f"cannot delete {model.__name__} {task_id!r}: it changed {_TRIES} times during the call. Try again",
+        task_id=task_id,
+    )
+
+
+def _is_held(row: TaskRow) -> bool:
+    """Return whether a worker may hold the task. At an undeclared step, only the fence can tell."""
+    steps = row.tracker.steps
+    if end_of(row.status) or any(row.status in codes.own for codes in steps):
+        return any(row.status == codes.in_progress for codes in steps)
+    return row.fence in (row.unfinished or ())
+
+
+class SeenDeletes(Generic[T]):
+    """Deletes tasks that a consistent scan has just read."""
+
+    def __init__(self, model: type[T]) -> None:
+        self._model = model
+        self._writes: dict[bool, PreparedWrite] = {}
+        """By whether the row has a lock."""
+        own = (each for codes in model.tracker.steps for each in codes.own.items())
+        at_rest = (code for code, status in own if status is not Status.IN_PROGRESS)
+        self._at_rest = {str(code) for code in (END, CANCELLED, *at_rest)}
+        """Codes of declared steps in which no worker holds a task."""
+
+    def delete(self, task_id: str, seen: Item | None) -> None:
+        """Delete a task as `delete` does. `seen` is its row as the scan returned it."""
+        repeated = False
+        try:
+            if seen is not None and self._delete(task_id, seen):
+                return
+        except Refused as refused:
+            repeated = refused.repeated
+        delete(self._model, task_id, repeated=repeated)
+
+    def _delete(self, task_id: str, seen: Item) -> bool:
+        """Delete a row without related rows. Return False if it has to be read first."""
+        tracker, has_lock = self._model.tracker, "lock" in seen
+        values = {f"seen_{name}": seen.get(name, {}).get(kind) for name, kind in _SEEN.items()}
+        is_whole = all(value is not None for name, value in values.items() if has_lock or name != "seen_lock")
+        at_rest = values["seen_status"] in self._at_rest
+        if not (is_whole and at_rest) or not seen.keys().isdisjoint({"group", "parent"}):
+            return False
+        if has_lock not in self._writes:
+            # With the lock that was seen, overflow chunks have not changed: claims and commands write both.
+            self._writes[has_lock] = build_delete(self._model, when.lock_seen(is_there=has_lock))
+        send(tracker.connection(), "DeleteItem", self._writes[has_lock].request(tracker.key(task_id), values))
+        return True
+
+
+def build_delete(model: type[TaskRow], *guards: when.Guard, membership: Membership = Membership.NONE) -> PreparedWrite:
+    """Delete exactly the row that was read, not a task that was created since."""
+    as_read = when.as_read(), when.membership_seen(membership), when.known_format()
+    return PreparedWrite(model.tracker.connection(), condition=when.all_of([*as_read, *guards]))
+
+
+def _delete(model: type[T], row: T, now: datetime, *, held: bool) -> None:
+    values = {
+        **seen_values(row),
+        "now_minus_margin": clock.stamp(now - model.tracker.margin),
+        "seen_parent": row.parent,
+    }
+    guards = [when.lock_expired()] if held else []
+    if row.parent:
+        guards.append(when.parent_seen())
+    table, write = model.tracker.connection(), build_delete(model, *guards, membership=membership_of(row))
+    request = write.request(model.tracker.key(row.task_id), values)
+    own = {"Delete": {"TableName": table.table_name, **request}}
+    if not send_with(table, own, deletion_participants(row), None):
+        send(table, "DeleteItem", request)

@@ -1,27 +1,45 @@
-"""Building and sending a run's end, and finding out whether it was applied."""
+"""Ending a run: how an end is built and sent, whether it was applied, and the ends without success."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
+from pynamodb.constants import LIST, STRING
 from pynamodb.exceptions import PynamoDBConnectionError, TransactWriteError
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.dynamodb.connection import Refused
-from pynamodb_tracker.dynamodb.error_codes import is_unheard
+from pynamodb_tracker.dynamodb.connection import Item, Refused
+from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_unheard
 from pynamodb_tracker.dynamodb.retries import slept_before_retry
 from pynamodb_tracker.exceptions import LockLostError
-from pynamodb_tracker.model.failure_log import for_row
-from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.features.overflow import expire, log_failures
+from pynamodb_tracker.model.changes import as_stored
+from pynamodb_tracker.model.failure import Failure, add_note, first_failure, first_failure_text, type_of
+from pynamodb_tracker.model.failure_log import failures_in_row, for_row, without_repeated
+from pynamodb_tracker.model.overflow import version_of
+from pynamodb_tracker.model.recent_ends import fit_ends
+from pynamodb_tracker.model.row import TaskRow, may_expire
 from pynamodb_tracker.writes.lock import Claim, Journal
-from pynamodb_tracker.writes.participants import OptionalParticipant, Participant, send_with
+from pynamodb_tracker.writes.participants import (
+    OptionalParticipant,
+    Participant,
+    after_last_failure,
+    change_other_end,
+    check_decision,
+    giving_up_guards,
+    ignoring_participants,
+    last_run,
+    send_with,
+)
 from pynamodb_tracker.writes.refusals import lock_lost_error
-from pynamodb_tracker.writes.statements import get, is_urgent
-from pynamodb_tracker.writes.transition import Stored, Transition
+from pynamodb_tracker.writes.transition import Stored, Transition, get, is_urgent
 
 T = TypeVar("T", bound=TaskRow)
+
+log = logging.getLogger("pynamodb_tracker")
 
 _KEPT_FENCES = 8
 """How many unfinished claims a row remembers. An older one counts as lost."""
@@ -30,6 +48,12 @@ _DECIDE_WITHIN = timedelta(seconds=5)
 
 _AT_ONCE = 3
 """How often a success is sent again without a pause."""
+_LAST_SAVE = 999_999
+"""The failure log's save number, later than all saves of the run."""
+_MOST_POSTPONED = 1000
+"""How often a task is postponed without using up an attempt, until it succeeds, is reopened or starts over."""
+_MOST_RELEASES = 20
+"""How often a task is released without using up an attempt."""
 
 
 class RowChanged(Exception):  # noqa: N818 - not an error: the end is sent in another form
@@ -114,3 +138,180 @@ def wait_before_retry(claim: Claim[T], row: T, retries: int) -> T | None:
         )
     found = read_row(claim)
     return found if found is not None and claim.holds(found) else None
+
+
+def fail(
+    journal: Journal[T],
+    *,
+    error: BaseException,
+    delay: timedelta,
+    final: bool,
+    counted: bool = True,
+    give_up_after: timedelta | None = None,
+) -> None:
+    """Record a failure. After the `delay`, there is another attempt, unless the failure is `final`.
+
+    Only a `counted` failure uses up an attempt. If `give_up_after` has passed since the first failure, this one is
+    final. Raises TaskNotReadyError if the block gives up, but a signal has come during the run.
+    """
+    claim = journal.claim
+    task, statements = claim.task, claim.statements
+    failure = journal.failure or _failure_of(journal, error)
+    values: dict[str, Any] = {}
+    guards = giving_up_guards(journal) if final else ()
+    counted = counted or final
+    if not final and (give_up_after is not None or not counted):
+        values, counted, final = _judge(claim, failure, give_up_after, counted=counted)
+    final = final or (counted and claim.attempt >= statements.max_attempts)
+    earlier, failure = _earlier_failures(journal, failure, counted=counted)
+    failures = [*earlier, failure]
+    entries, logged = for_row(task, [*claim.abandoned, failure], replaces_last=failure.count > 1)
+    failed = _build_failure(claim, failure, delay, final=final, counted=counted)
+    failed.add(**({} if final else values))
+    participants: Sequence[Participant] = ()
+    optional = None
+    if failed.code == statements.codes.ignored:
+        participants = ignoring_participants(task)
+        optional = _follow_ups_when_ignored(claim, failure, failures)
+    failed.add(*guards, **_error_values(task, entries, failure.one_line))
+    if journal.additions:
+        change_other_end(journal, failed)
+    try:
+        if not _send_failure(journal, failed, failure, participants, optional):
+            failures, logged = [], False
+    except RowChanged as changed:
+        check_decision(journal, changed.row)
+        raise lock_lost_error(claim, "finish", changed.row) from None  # only a damaged row is refused here
+    for problem in optional.problems if optional else ():
+        add_note(error, f"pynamodb_tracker: {problem}")
+    failed.apply_to(task)
+    task.attribute_values["errors"] = failures
+    journal.outcome = "ignored" if failed.code == statements.codes.ignored else "failed"
+    journal.postponed = not counted
+    journal.skipped_occurrence = final and journal.outcome == "failed"
+    if logged:
+        log_failures(statements, task, claim.token, version_of(claim.create_time, claim.fence, _LAST_SAVE))
+    if final and statements.has_expiry:
+        expire(statements, task)
+    if optional is not None and optional.interrupt is not None:
+        raise optional.interrupt
+
+
+def _error_values(task: TaskRow, entries: list[dict[str, Any]], last_error: str) -> dict[str, Any]:
+    """Return the attributes that record failures, with as many recent ends as fit."""
+    ends, own = task.attribute_values.get("recent_ends"), {"errors": Stored(entries), "last_error": last_error}
+    if not isinstance(ends, list):
+        return own
+    stored: Item = {"errors": {LIST: entries}, "last_error": {STRING: last_error}}
+    return {**own, "recent_ends": fit_ends(ends, {**task._row_state.stored, **stored})}
+
+
+def _send_failure(
+    journal: Journal[T],
+    failed: Transition,
+    failure: Failure,
+    participants: Sequence[Participant],
+    optional: OptionalParticipant | None,
+) -> bool:
+    """Send a failure. Return False if only the status did fit into the row."""
+    try:
+        send_until_landed(journal, failed, participants, optional)
+    except (PynamoDBConnectionError, TransactWriteError) as refused:
+        if not is_invalid(refused):
+            raise
+        failed.add(errors=Stored([]), last_error=failure.type)
+        failed.values.pop("last_run", None)
+        send_until_landed(journal, failed, participants)
+        return False
+    return True
+
+
+def _earlier_failures(journal: Journal[T], failure: Failure, *, counted: bool) -> tuple[list[Failure], Failure]:
+    """Return the earlier failures and this one, which may replace the same postponement."""
+    # This failure is already among them if an interrupt followed the finish.
+    earlier = [each for each in failures_in_row(journal.claim.task) if each is not failure]
+    if not counted:
+        earlier, failure = without_repeated(earlier, failure)
+        journal.failure = failure
+    return earlier, failure
+
+
+def _judge(
+    claim: Claim[T], failure: Failure, give_up_after: timedelta | None, *, counted: bool
+) -> tuple[dict[str, Any], bool, bool]:
+    """Return the attributes to store, whether the failure uses up an attempt, and whether it comes too late."""
+    values: dict[str, Any] = {}
+    if give_up_after is not None:
+        step_and_round = claim.statements.codes.pending, claim.round
+        first = first_failure(claim.task.first_failure, *step_and_round)
+        if first is None:
+            values["first_failure"] = first_failure_text(failure.time, *step_and_round)
+        elif failure.time - first > give_up_after:
+            return {}, True, True
+    postponed = claim.task.postpone_count or 0
+    counted = counted or postponed >= _MOST_POSTPONED
+    if not counted:
+        values["postpone_count"] = postponed + 1
+    return values, counted, False
+
+
+def _build_failure(claim: Claim[T], failure: Failure, delay: timedelta, *, final: bool, counted: bool) -> Transition:
+    """Return the transition to another attempt, to the next occurrence, or to the end."""
+    codes, now, attempt = claim.statements.codes, failure.time, claim.attempt if counted else claim.attempt - 1
+    if not final:
+        return build_end(claim, "fail", codes.failed, now, attempt=attempt, due=_add_delay(now, delay))
+    failed = build_end(claim, "give up", codes.ignored, now, attempt=attempt)
+    failed.expires = may_expire(claim.task)
+    if following := after_last_failure(claim.task, now, claim):
+        failed.add(attempt=0, release_count=None)
+        failed.follow(following)
+    failed.add(**last_run(claim.task, "failed", claim.attempt, now))
+    return failed
+
+
+def _follow_ups_when_ignored(claim: Claim[T], failure: Failure, failures: list[Failure]) -> OptionalParticipant | None:
+    statements, now = claim.statements, failure.time
+    if statements.when_ignored is None:
+        return None
+    ignored = as_stored(claim.task)
+    ignored.attribute_values.update(
+        status=statements.codes.ignored, due_time=now, update_time=now, errors=failures, last_error=failure.one_line
+    )
+    follow_ups: OptionalParticipant = statements.when_ignored(ignored)
+    return follow_ups
+
+
+def _failure_of(journal: Journal[T], error: BaseException) -> Failure:
+    """Return the record of the user's exception, only its type if reading its texts is interrupted."""
+    claim = journal.claim
+    message = "<reading its message was interrupted>"
+    failure = Failure(claim.step, claim.attempt, clock.now(), str(claim.task.worker), type_of(error), message)
+    journal.failure = failure
+    journal.failure = failure.with_texts_of(error, claim.task.redact)
+    return journal.failure
+
+
+def release(journal: Journal[T], *, begun: bool = True) -> None:
+    """Release the task: it is pending and due at once, and the attempt does not count.
+
+    After many releases of blocks that had `begun`, attempts count, because the task itself may kill its workers.
+    """
+    claim = journal.claim
+    codes, attempt, releases = claim.statements.codes, claim.attempt - 1, claim.release_count + begun
+    if releases > _MOST_RELEASES:
+        attempt = claim.attempt
+        told = "%s was released after %d earlier releases, so this attempt counts"
+        log.warning(told, claim, _MOST_RELEASES, extra=claim.log_fields)
+    release = build_end(claim, "release", codes.pending, clock.now(), attempt=attempt)
+    release.add(release_count=releases or None)
+    change_other_end(journal, release)
+    send_until_landed(journal, release)
+    release.apply_to(claim.task)
+    journal.outcome = "released"
+
+
+def _add_delay(now: datetime, delay: timedelta) -> datetime:
+    try:
+        return min(now + delay, clock.LATEST)
+    except OverflowError:
+        return clock.LATEST

@@ -1,7 +1,5 @@
 """Reopening a task: it gets fresh attempts, continues with its rule, and may have to enter its group again."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -12,7 +10,7 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Refused, shares_requests
 from pynamodb_tracker.dynamodb.error_codes import is_invalid
 from pynamodb_tracker.exceptions import TaskNotStartableError
-from pynamodb_tracker.features.groups.queue import Groups
+from pynamodb_tracker.features.groups.queue import Entrant, Groups
 from pynamodb_tracker.features.overflow import expire_again, remove_chunk_expiry
 from pynamodb_tracker.features.repeats import next_round_when_reopened
 from pynamodb_tracker.model.failure import Failure
@@ -25,8 +23,17 @@ from pynamodb_tracker.writes.conditions import Guard, seen_values
 from pynamodb_tracker.writes.lock import new_token
 from pynamodb_tracker.writes.participants import Action, send_though_busy
 from pynamodb_tracker.writes.refusals import build_error, kept_changing_error, refusal
-from pynamodb_tracker.writes.statements import StepStatements, get, is_parked, is_urgent, raise_if_damaged, waits_until
-from pynamodb_tracker.writes.transition import ZERO, Appended, Transition
+from pynamodb_tracker.writes.transition import (
+    ZERO,
+    Appended,
+    StepStatements,
+    Transition,
+    get,
+    is_parked,
+    is_urgent,
+    raise_if_damaged,
+    waits_until,
+)
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -95,8 +102,6 @@ def reopen(
 
 
 class _Reopening(NamedTuple, Generic[T]):
-    """One call of `reopen`."""
-
     statements: StepStatements[T]
     task_id: str
     by: str | None
@@ -145,7 +150,7 @@ class _Reopening(NamedTuple, Generic[T]):
 
     def _enter_group(self, token: str, row: T, now: datetime, entry: Entry | None, *, kept: bool) -> None:
         statements = self.statements
-        member = ReopenedMember(row, statements.codes.pending, max(now, self.due or now))
+        member = Entrant(row.task_id, statements.codes.pending, row.creation, max(now, self.due or now))
 
         def build_own() -> Action:
             enter = build_reentry(statements, token, row, kept=kept, entry=entry)
@@ -160,23 +165,9 @@ class _Reopening(NamedTuple, Generic[T]):
 
         groups = Groups()
         groups.change_of(type(row), row.group).entrants.append(member)
-        unapplied = send_though_busy(statements.table, build_own, [groups])
-        if unapplied is not None:
-            raise Refused(repeated=unapplied.unheard) if unapplied.refused else unapplied.error
-
-
-class ReopenedMember:
-    """A task that enters its group again."""
-
-    def __init__(self, row: TaskRow, status: int, starts: datetime) -> None:
-        self.task_id: str = row.task_id
-        self.creation: str = row.creation
-        self.turn_due_time, self.status = starts, status
-        self.number, self.has_turn = 0, False
-
-    def place(self, number: int, *, has_turn: bool) -> None:
-        """Take this number, with or without the turn."""
-        self.number, self.has_turn = number, has_turn
+        unconfirmed = send_though_busy(statements.table, build_own, [groups])
+        if unconfirmed is not None:
+            raise Refused(repeated=unconfirmed.unheard) if unconfirmed.refused else unconfirmed.error
 
 
 def build_reopen(
@@ -250,7 +241,6 @@ def _waiting_guards(row: TaskRow | None) -> Sequence[Guard]:
 
 
 def build_hurry(statements: StepStatements[T], token: str, row: T) -> Transition:
-    """Make a pending task urgent."""
     code = statements.codes.pending
     hurry = Transition("hurry", None, when.has_status(code), when.same_life(), when.later_token(), when.known_format())
     key = statements.model.tracker.status_key(code, row.task_id, is_urgent=True)

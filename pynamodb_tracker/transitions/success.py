@@ -1,43 +1,210 @@
-"""Recording a success, alone or together with participants' and the user's writes.
+"""Writes of a run that holds its lock: extensions, saves, the user's transactions, and the success.
 
-A success in a transaction also counts as a save. If the row has changed in a way that matters, it is built again.
+A transaction counts as a save, so the row shows whether it was applied. An empty save blocks late copies of it. If the
+row has changed in a way that matters, a success is built again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
-from typing import TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from pynamodb.constants import LIST
 from pynamodb.exceptions import PynamoDBConnectionError, TransactWriteError
 
 from pynamodb_tracker import clock
+from pynamodb_tracker.dynamodb.connection import Refused
 from pynamodb_tracker.dynamodb.error_codes import is_invalid
-from pynamodb_tracker.dynamodb.transact_write import Unapplied
+from pynamodb_tracker.dynamodb.transact_write import Unconfirmed, transact_write
 from pynamodb_tracker.exceptions import LockLostError, TrackerError, ValueNotStorableError
 from pynamodb_tracker.features.overflow import expire, put_next_version
 from pynamodb_tracker.model.changes import Changes, raise_if_invalid, storable_changes
 from pynamodb_tracker.model.recent_ends import add_end, fit_ends
 from pynamodb_tracker.model.row import TaskRow, may_expire
 from pynamodb_tracker.status import CANCELLED, end_of
-from pynamodb_tracker.transitions.ending import RowChanged, build_end, send_until_landed, wait_before_retry
-from pynamodb_tracker.transitions.progress import (
-    commit,
-    find_outcome,
-    note_pending_success,
-    settle_unknown_writes,
-    unknown_outcome,
+from pynamodb_tracker.transitions.ending import (
+    RowChanged,
+    build_end,
+    has_landed,
+    read_row,
+    send_until_landed,
+    wait_before_retry,
 )
 from pynamodb_tracker.writes import conditions as when
-from pynamodb_tracker.writes import register
-from pynamodb_tracker.writes.lock import Journal, PendingSuccess
-from pynamodb_tracker.writes.participants import Action, Participant, send_together
-from pynamodb_tracker.writes.refusals import lock_lost_error, settle_save
-from pynamodb_tracker.writes.transition import Transition
+from pynamodb_tracker.writes.lock import Claim, Journal, PendingSuccess
+from pynamodb_tracker.writes.participants import Action, Participant, send_together, success_participants
+from pynamodb_tracker.writes.refusals import lock_lost_error, send_save, settle_save
+from pynamodb_tracker.writes.transition import StepStatements, Transition, get
+
+if TYPE_CHECKING:
+    from pynamodb.transactions import TransactWrite
 
 T = TypeVar("T", bound=TaskRow)
+
+
+def extend(claim: Claim[T], lock_for: timedelta) -> None:
+    """Extend the lock to `lock_for` from now, unless it already expires later. Raises LockLostError."""
+    statements, task_id, until = claim.statements, claim.task.task_id, claim.expire_time
+    expire = clock.now() + lock_for
+    try:
+        statements.send(build_extension(statements, claim.token, expire), task_id, until=until)
+    except Refused:
+        row = get(statements.model, task_id, until=until)
+        if row is None or not claim.holds(row):
+            raise lock_lost_error(claim, "extend the lock of", row) from None
+        expire = row.lock_expire_time  # it already expires later, or a repeated request met its own success
+    claim.note_extension(expire)
+
+
+def build_extension(statements: StepStatements[Any], token: str, expire_time: datetime) -> Transition:
+    """Extend the lock without writing an indexed attribute."""
+    extend = Transition("extend", None, *statements.held_by_run, when.lock_grows())
+    extend.seen, extend.values = {"lock": token}, {"lock_expire_time": expire_time}
+    return extend
+
+
+def save(journal: Journal[T]) -> None:
+    """Store the block's changes so far, if there are any. Raises LockLostError."""
+    claim = journal.claim
+    settle_unknown_writes(journal)
+    changes, needs_chunks = storable_changes(claim.task)
+    if not changes:
+        return
+    if needs_chunks:
+        sent = put_next_version(journal, changes)
+    else:
+        sent, journal.saves = changes, journal.saves + 1
+    try:
+        journal.unsure = changes, sent
+        send_save(journal, claim.statements.save(claim.token, journal.saves, sent), "save")
+    except PynamoDBConnectionError as error:
+        raise_if_invalid(claim.task, sent, error)
+        raise
+    journal.mark_saved(changes, sent)
+
+
+def commit(journal: Journal[T], actions: Sequence[Action], *, theirs: Sequence[Action] = ()) -> None:
+    """Apply writes in one transaction while the lock is held. `theirs` are the user's.
+
+    If this raises, nothing was applied, unless a note on the error says that it may have been.
+    """
+    claim = journal.claim
+    settle_unknown_writes(journal)
+    journal.saves += 1
+    number = journal.saves
+    check = claim.statements.save(claim.token, number)
+    check.name = "check"
+    own = claim.statements.as_action(check, claim.task.task_id)
+    unconfirmed = transact_write(claim.statements.table, [own, *actions], theirs=theirs)
+    if unconfirmed is None:
+        return
+    try:
+        if (unconfirmed.refused or unconfirmed.unheard) and _was_applied(journal, number, unheard=unconfirmed.unheard):
+            return
+    except LockLostError as error:
+        if unconfirmed.unheard:
+            doubt = "It may have been applied before, which cannot be found out"
+            error.add_note(f"pynamodb_tracker: an earlier try got no response. {doubt}")
+        raise error from unconfirmed.error
+    except PynamoDBConnectionError as unknown:
+        raise unknown_outcome(unconfirmed, unknown) from unknown
+    raise unconfirmed.error
+
+
+def check_in(claim: Claim[T], transaction: TransactWrite) -> None:
+    """Let a user's transaction check the lock first."""
+    held, task = when.holds(claim.statements.codes, claim.token), claim.task
+    transaction.condition_check(claim.statements.model, task.task_id, task.use_case_id, condition=held)
+    checks = transaction._condition_check_items  # noqa: SLF001 - its place tells it from the user's own checks
+    checks.insert(0, checks.pop())
+
+
+def _was_applied(journal: Journal[T], number: int, *, unheard: bool) -> bool:
+    """Return whether the row has counted that save. If not, block late copies of it."""
+    saves = _saves_in_row(journal.claim)
+    while unheard and saves < number and not _keep_out(journal, saves):
+        saves = _saves_in_row(journal.claim)
+    return saves == number
+
+
+def _keep_out(journal: Journal[T], seen: int) -> bool:
+    """Block late copies of earlier saves. Return False if one has just arrived."""
+    claim = journal.claim
+    journal.saves += 1
+    keep_out = build_keep_out(claim.statements, claim.token, journal.saves, seen)
+    try:
+        claim.statements.send(keep_out, claim.task.task_id, until=claim.expire_time)
+    except Refused:
+        return False
+    return True
+
+
+def build_keep_out(statements: StepStatements[Any], token: str, number: int, seen: int) -> Transition:
+    """Count an empty save, unless another one was counted since the row was read."""
+    keep_out = Transition("keep out", None, *statements.held_by_run, when.saves_seen())
+    keep_out.seen, keep_out.values = {"lock": token, "seen_saves": str(seen)}, {"saves": number}
+    return keep_out
+
+
+def _saves_in_row(claim: Claim[T]) -> int:
+    row = read_row(claim)
+    if row is None or not claim.holds(row):
+        raise lock_lost_error(claim, "commit a transaction of", row)
+    return row.saves
+
+
+def settle_unknown_writes(journal: Journal[T]) -> None:
+    """Find out whether earlier writes were applied. Raise LockLostError if the success was."""
+    claim = journal.claim
+    pending = journal.pending_success
+    if pending is not None and pending.sent is not None:
+        find_outcome(journal, pending)
+    if journal.unsure is not None:
+        settle_save(journal)
+    if pending is not None and pending.recorded:
+        raise LockLostError(
+            f"{claim.step} of {claim.task.task_id!r} has ended: a transaction without a response has recorded the "
+            "success and released the lock",
+            task_id=claim.task.task_id,
+        )
+
+
+def unknown_outcome(unconfirmed: Unconfirmed, unknown: PynamoDBConnectionError) -> TransactWriteError:
+    """Return the error for a transaction that may have been applied, if the row cannot be read."""
+    unconfirmed.error.add_note(f"pynamodb_tracker: it may have been applied, but the row cannot be read: {unknown}")
+    return unconfirmed.error
+
+
+def find_outcome(journal: Journal[T], pending: PendingSuccess) -> T | None:
+    """Finish the run if the row shows its success. Otherwise, block late copies and return it, or raise the loss."""
+    claim = journal.claim
+    success, row = pending.sent, read_row(claim)
+    if row is not None and claim.holds(row):
+        try:
+            settle_save(journal)
+        except LockLostError as proof:
+            row = proof.task  # type: ignore[assignment]  # it has the row's class
+        else:
+            pending.sent = None
+            return row
+    if success is None or not has_landed(claim, row):
+        pending.sent = None
+        raise lock_lost_error(claim, "commit a transaction of" if pending.of_block else "finish", row)
+    note_pending_success(journal, pending, *success)
+    return None
+
+
+def note_pending_success(journal: Journal[T], pending: PendingSuccess, changes: Changes, success: Transition) -> None:
+    """Mark the run as ended with a recorded success."""
+    journal.ended = pending.recorded = True
+    pending.error = pending.sent = None
+    journal.note_success(changes, success)
+    if journal.claim.statements.has_expiry:
+        expire(journal.claim.statements, journal.claim.task)
+    if pending.of_block:
+        journal.claim.task._row_state.closed = True  # assignments would not be saved
 
 
 def succeed(journal: Journal[T]) -> None:
@@ -84,11 +251,10 @@ def _participants(journal: Journal[T], row: T) -> Sequence[Participant]:
     """Return the participants in the success, which see where it leads. A cancelled task ends as cancelled."""
     if "cancelled" in row._row_state.stored and end_of(journal.next_code):
         journal.next_code = CANCELLED
-    return register.success_participants(journal, row)
+    return success_participants(journal, row)
 
 
 def build_success(journal: Journal[T], sent: Changes, participants: Sequence[Participant]) -> Transition:
-    """Build the success with the block's changes."""
     claim, now = journal.claim, clock.now()
     success = build_end(claim, "succeed", journal.next_code, now, attempt=0)
     success.add(last_error=None, release_count=None)
@@ -190,19 +356,19 @@ def _succeed_together(
 
     while not pending.recorded:
         journal.saves += 1
-        unapplied = send_together(claim.statements.table, build_own, participants, more=more)
-        if unapplied is None:
+        unconfirmed = send_together(claim.statements.table, build_own, participants, more=more)
+        if unconfirmed is None:
             note_pending_success(journal, pending, *cast("tuple[Changes, Transition]", pending.sent))
-        elif unapplied.refused or unapplied.unheard:
-            found = _row_to_build_from(journal, pending, unapplied)
+        elif unconfirmed.refused or unconfirmed.unheard:
+            found = _row_to_build_from(journal, pending, unconfirmed)
             if found is not None:
                 row = wait_before_retry(claim, found, retries)
                 participants = _participants(journal, row or claim.task)
             elif not pending.recorded:
-                raise unapplied.error
+                raise unconfirmed.error
         else:
             pending.sent = None
-            raise unapplied.error
+            raise unconfirmed.error
         retries += 1
     journal.ended_with = participants
 
@@ -213,16 +379,16 @@ def _as_save(success: Transition, number: int) -> Transition:
     return success
 
 
-def _row_to_build_from(journal: Journal[T], pending: PendingSuccess, unapplied: Unapplied) -> T | None:
+def _row_to_build_from(journal: Journal[T], pending: PendingSuccess, unconfirmed: Unconfirmed) -> T | None:
     """Find out whether a success was applied. If it has to be built again, return the row."""
     before = pending.sent
     try:
         row = find_outcome(journal, pending)
     except LockLostError as error:
-        raise error from unapplied.error
+        raise error from unconfirmed.error
     except PynamoDBConnectionError as unknown:
-        raise unknown_outcome(unapplied, unknown) from unknown
-    if not unapplied.refused or row is None or before is None:
+        raise unknown_outcome(unconfirmed, unknown) from unknown
+    if not unconfirmed.refused or row is None or before is None:
         return None
     _, success = before
     participants = _participants(journal, row)

@@ -12,7 +12,7 @@ from time import monotonic
 from typing import Any, Generic, TypeVar
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.cost import dollars
+from pynamodb_tracker.model.cost import dollars
 from pynamodb_tracker.task.task import Task
 
 V_co = TypeVar("V_co", covariant=True)

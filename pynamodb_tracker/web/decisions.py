@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import wraps
 from typing import Any
@@ -21,9 +21,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from pynamodb_tracker import clock, strict_json
-from pynamodb_tracker.control.records import record
+from pynamodb_tracker import clock
 from pynamodb_tracker.exceptions import TrackerError, ValueNotStorableError
+from pynamodb_tracker.model import strict_json
 from pynamodb_tracker.model.hydration import rows_to_show
 from pynamodb_tracker.model.signals import value_text
 from pynamodb_tracker.presentation import commands, exact_json, listing
@@ -68,14 +68,25 @@ def _audit(who: str, did: str, **about: object) -> None:
     log.warning(strict_json.dumps({"who": who, "did": did, **about}))
 
 
-_CHANGEABLE = {"reopen": (Status.FAILED, Status.IGNORED), "ignore": (Status.PENDING, Status.IN_PROGRESS, Status.FAILED)}
+_CHANGEABLE = {
+    "reopen": (Status.FAILED, Status.IGNORED),
+    "ignore": (Status.PENDING, Status.IN_PROGRESS, Status.FAILED),
+    "cancel_task": (Status.PENDING, Status.FAILED, Status.IGNORED),
+}
+"""The actions on all tasks that match a filter, and the states that they are for."""
 
-# An action does not change tasks with these statuses. None is the status of a cancelled task.
-_RESULTS: dict[str, Sequence[Status | None]] = {"reopen": (Status.PENDING,), "ignore": (Status.IGNORED,)}
-_RESULTS |= {"cancel": (Status.IGNORED,), "cancel_task": (None,), "unlock": (Status.PENDING, Status.FAILED)}
+_RESULTS = {
+    "reopen": (Status.PENDING,),
+    "ignore": (Status.IGNORED,),
+    "cancel": (Status.IGNORED,),
+    "unlock": (Status.PENDING, Status.FAILED),
+}
+"""An action does not change tasks with these statuses. Others tell themselves whether they have changed a task."""
+
+_WITHOUT_REASON = ("reopen", "run_now")
 
 _MOST_IN_DRY_RUN = 5000
-_DRY_RUN_FIELDS = ("reason", "first", "rate", "urgent")
+_DRY_RUN_FIELDS = ("reason", "first", "rate", "urgent", "children")
 _EXAMPLES = 5
 _MOST_DONE = 10**9
 _UNITS = 3  # write units per task: one for the row, and two for its index entry, which moves
@@ -92,12 +103,15 @@ class Decision:
 
     def carry_out(
         self, task_ids: Sequence[str], begin: datetime | None = None, done: int = 0
-    ) -> tuple[Mapping[str, str], int]:
-        """Change the tasks. Return the refusals by task id, and how many tasks are due now despite the rate.
+    ) -> tuple[int, Mapping[str, str], int]:
+        """Change the tasks. Return how many changed, the refusals by task id, and how many are due despite the rate.
 
         With a rate, tasks become due one by one from `begin`, after the `done` ones. Raise if DynamoDB refuses all.
         """
-        at_once = 0
+        at_once, unchanged = (
+            0,
+            {each for each, row in rows_to_show(self.step.model, task_ids).items() if self._has(row)},
+        )
         if self.verb == "reopen" and not self.form.get("cancelled"):
             due_times = None if self.rate is None or begin is None else spread(begin, self.rate, done)
             report = self.step.reopen_many(task_ids, by=self.by, due_times=due_times, urgent=self._is_urgent)
@@ -105,45 +119,53 @@ class Decision:
         elif self.verb == "ignore":
             errors = self.step.ignore_many(task_ids, reason=self.reason, by=self.by).refused
         else:
-            errors = {task_id: error for task_id in task_ids if (error := self._change_one(task_id)) is not None}
+            errors = {}
+            for task_id in task_ids:
+                try:
+                    unchanged |= set() if self._change_one(task_id) else {task_id}
+                except (TrackerError, ValueError, *DYNAMODB_ERRORS) as error:
+                    errors[task_id] = error
         refused = {task_id: for_people(error) for task_id, error in errors.items()}
         about = {"use_case": self.step.model.tracker.use_case.name, "step": self.step.name}
         reason = {"reason": self.reason} if self.reason else {}
         for task_id in task_ids:
             why = {"refused": refused[task_id]} if task_id in refused else {}
-            _audit(self.by, self.verb, **about, task_id=task_id, **reason, **why)
+            if why or task_id not in unchanged:
+                _audit(self.by, self.verb, **about, task_id=task_id, **reason, **why)
         failures = [error for error in errors.values() if isinstance(error, DYNAMODB_ERRORS)]
         if failures and len(failures) == len(task_ids):  # the next tasks would fail, too
             raise failures[0]
-        return refused, at_once
+        return len(set(task_ids) - unchanged - refused.keys()), refused, at_once
 
-    def record(self, about: str, tasks: int) -> None:
-        if tasks:
-            rate = f"{self.rate} a minute" if self.rate else ""
-            did = "cancelled the run of" if self.verb == "cancel" else VERBS[self.verb]
-            record(self.step.model, self.by, did, about, tasks=tasks, reason=self.reason or rate)
+    def note(self, about: str, tasks: int, before: int = 0) -> None:
+        did = "cancelled the run of" if self.verb == "cancel" else VERBS[self.verb]
+        reason = self.reason or (f"{self.rate} a minute" if self.rate else "")
+        commands.note(self.step.model, self.by, did, about, tasks, reason=reason, before=before)
 
     @property
     def _is_urgent(self) -> bool:
         return bool(self.form.get("urgent")) and self.step.model.tracker.use_case.urgent
 
-    def _change_one(self, task_id: str) -> Exception | None:
-        about: dict[str, Any] = {"reason": self.reason, "by": self.by}
+    def _has(self, row: Task) -> bool:
+        """Return whether the action would not change this task."""
+        return row.state.status in _RESULTS.get(self.verb, ()) and bool(row.urgent or not self._is_urgent)
+
+    def _change_one(self, task_id: str) -> bool:
+        """Change a task. Return False if this has changed nothing."""
+        model, about = self.step.model, {"reason": self.reason, "by": self.by}
         options = {name: bool(self.form.get(name)) for name in ("children", "even_running")}
-        try:
-            if self.verb == "reopen":  # a cancelled task
-                self.step.model.reopen(task_id, by=self.by, urgent=self._is_urgent)
-            elif self.verb == "unlock":
-                self.step.unlock(task_id, fencing_token=self.form.get("fencing_token") or None, **about)
-            elif self.verb == "cancel_task":
-                self.step.model.cancel(task_id, **options, **about)
-            else:
-                self.step.ignore(
-                    task_id, even_running=True, even_in_group=bool(self.form.get("even_in_group")), **about
-                )
-        except (TrackerError, ValueError, *DYNAMODB_ERRORS) as error:
-            return error
-        return None
+        if self.verb == "run_now":
+            return commands.run_now(model, task_id)
+        if self.verb == "cancel_task":
+            cancelled = model.cancel(task_id, **options, **about)
+            return cancelled.effect != "already_cancelled" or bool(cancelled.children)
+        if self.verb == "reopen":  # a cancelled task
+            model.reopen(task_id, by=self.by, urgent=self._is_urgent)
+        elif self.verb == "unlock":
+            self.step.unlock(task_id, fencing_token=self.form.get("fencing_token") or None, **about)
+        else:
+            self.step.ignore(task_id, even_running=True, even_in_group=bool(self.form.get("even_in_group")), **about)
+        return True
 
 
 @dataclass(slots=True)
@@ -210,14 +232,8 @@ class Decisions:
                 return self._views.list_tasks(request, form, selected=task_ids, **refused)
             return self._views.show_task(request, task_ids[0], **refused)
         with page.changing(model) as spent:
-            done = {
-                each
-                for each, row in rows_to_show(model, task_ids).items()
-                if row.state.status in _RESULTS[decision.verb]
-            }
-            refused_tasks, _ = decision.carry_out(task_ids)
-            changed = set(task_ids) - done - refused_tasks.keys()
-            decision.record(task_ids[0] if len(task_ids) == 1 else step.name, len(changed))
+            changed, refused_tasks, _ = decision.carry_out(task_ids)
+            decision.note(task_ids[0] if len(task_ids) == 1 else step.name, changed)
         if len(task_ids) == 1 and not refused_tasks:
             return page.redirect(request, model, "task", id=task_ids[0], done=decision.verb)
         if len(task_ids) == 1 and not form.get("state"):
@@ -245,7 +261,7 @@ class Decisions:
         _check_state(verb, asked)
         # Exclude tasks that reach the state from now on, however long the slices take.
         now = clock.now()
-        what = Filter(asked.state, asked.since, min(asked.until or now, now), asked.error, asked.exactly)
+        what = replace(asked, until=min(asked.until or now, now), latest_due_first=False)
         with page.cache.metered(model) as spent:
             found = listing.find(what, limit=_MOST_IN_DRY_RUN, most_searched=_MOST_IN_DRY_RUN)
         return self._show_progress(
@@ -293,9 +309,11 @@ class Decisions:
         # If somebody waits before sending the form, the tasks must not all become due at once.
         begin = max(begin, clock.now() - timedelta(minutes=slices.done / (decision.rate or 1)))
         with page.changing(model) as spent:
-            _change_slice(decision, what, slices, first, begin)
-            if slices.cursor is None:
-                decision.record(" ".join(filter(None, (f"{what.state}", what.error))), slices.done)
+            before = slices.done
+            try:
+                _change_slice(decision, what, slices, first, begin)
+            finally:
+                decision.note(f"{what.state} {what.error}".strip(), slices.done, before)
         return self._show_progress(request, decision.verb, what, form, begin.isoformat(), spent=spent, slices=slices)
 
     def _decision(
@@ -303,13 +321,13 @@ class Decisions:
     ) -> Decision:
         verb, reason = form.get("verb", ""), form.get("reason", "").strip()
         self._check(request, verb, model, step=step.name, task_ids=tuple(task_ids))
-        if verb != "reopen" and not reason:
+        if verb not in _WITHOUT_REASON and not reason:
             raise FieldError("reason", "Enter a reason, for people who look at the task later.")
         return Decision(verb, step, reason, who(request), _limit_in(form, "rate"), form)
 
     def _check(self, request: Request, verb: str, model: type[Task], **about: Any) -> None:
         if verb not in VERBS:
-            raise HTTPException(400, "Tasks can only be reopened, ignored, cancelled or unlocked here.")
+            raise HTTPException(400, f"{visible(verb)!r} is not an action on tasks.")
         self._page.check_allowed(request, verb, model, **about)
 
     def _signal(self, request: Request, form: Form) -> Response:
@@ -326,9 +344,8 @@ class Decisions:
             if not choices and form.get("sends") != sends:
                 return self._views.show_task(request, task_id, verb=f"signal {name}", given=form, sends=sends)
             with page.changing(model):
-                commands.send_signal(
-                    signal_named(model, name), task_id, value, by=by, of_round=form.get("round") or None
-                )
+                signal, of_round = signal_named(model, name), form.get("round") or None
+                _, _, is_new = commands.send_signal(signal, task_id, value, by=by, of_round=of_round)
         except TypeError as error:  # the form lacks its round
             raise HTTPException(400, for_people(error)) from None
         except (FieldError, ValueNotStorableError) as error:
@@ -337,7 +354,8 @@ class Decisions:
         except (TrackerError, *DYNAMODB_ERRORS) as error:
             _audit(by, "signal", **about, refused=for_people(error))
             raise
-        _audit(by, "signal", **about)
+        if is_new:
+            _audit(by, "signal", **about)
         return page.redirect(request, model, "task", id=task_id, done="signal")
 
     def _pause(self, request: Request, form: Form) -> Response:
@@ -347,14 +365,15 @@ class Decisions:
         try:
             end = None if verb == "resume" else _end_of_pause(form)
         except FieldError as error:
-            return self._views.show_overview(request, **_refused(form, error))
+            return self._views.show_now(request, **_refused(form, error))
         with page.changing(model):
             if verb == "resume":
-                commands.resume(step, who(request), reason)
+                is_changed = bool(commands.resume(step, who(request), reason))
             else:
-                commands.pause(step, end, reason, who(request))
+                _, is_changed = commands.pause(step, end, reason, who(request))
         about = {"use_case": model.tracker.use_case.name, "step": step.name, **({"reason": reason} if reason else {})}
-        _audit(who(request), verb, **about)
+        if is_changed:
+            _audit(who(request), verb, **about)
         return page.redirect(request, model)
 
     def count(self, request: Request) -> Response:
@@ -368,10 +387,7 @@ class Decisions:
         # This is expensive, so a second click must not repeat it.
         answer = page.kept(request, [model], "count", count)
         counts, took = answer.value
-        history = page.histories[model.__name__]
-        history.add(answer.time, counts)
-        change = history.change(answer.time)
-        return page.show(request, "count.html", model=model, counts=counts, answer=answer, took=took, change=change)
+        return page.show(request, "count.html", model=model, counts=counts, answer=answer, took=took)
 
 
 def _limit_in(form: Form, name: str) -> int | None:
@@ -422,8 +438,8 @@ def _change_slice(decision: Decision, what: Filter, slices: Slices, first: int |
         left = None if first is None else max(first - slices.done - slices.refused, 0)
         found = listing.find(what, slices.cursor, limit=SLICE if left is None else min(left, SLICE))
         task_ids = [entry.task_id for entry in found.entries][:left]
-        refused, at_once = decision.carry_out(task_ids, begin, slices.done)
-        slices.done += len(task_ids) - len(refused)
+        changed, refused, at_once = decision.carry_out(task_ids, begin, slices.done)
+        slices.done += changed
         slices.refused += len(refused)
         slices.at_once += at_once
         slices.examples |= dict(list(refused.items())[: _EXAMPLES - len(slices.examples)])

@@ -3,8 +3,6 @@
 A refusal is plain text. Only `/healthz` works without a login, and it reveals nothing.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import inspect

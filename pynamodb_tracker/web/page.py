@@ -1,12 +1,10 @@
 """What all views share: use cases, settings, cached answers, templates and addresses."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -24,10 +22,9 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.presentation import exact_json, times
 from pynamodb_tracker.presentation.as_json import plain
-from pynamodb_tracker.presentation.history import History
 from pynamodb_tracker.presentation.listing import Filter
 from pynamodb_tracker.presentation.schedules import LATE_AFTER
-from pynamodb_tracker.presentation.task_facts import is_in_memory, location, steps_of
+from pynamodb_tracker.presentation.task_facts import WAITS, is_in_memory, location, steps_of
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State
@@ -45,14 +42,16 @@ VERBS = {
     "cancel": "cancelled",
     "cancel_task": "cancelled",
     "unlock": "unlocked",
+    "run_now": "made due",
 }
 """Actions on tasks, with the words for their results."""
 
 STEP_VERBS = ("pause", "resume")
 
+
 DYNAMODB_ERRORS = (PynamoDBException, BotoCoreError, ClientError)
 
-FILTER = ("step", "state", "since", "until", "error", "exactly", "newest")
+FILTER = ("step", "state", "since", "until", "error", "exactly", "newest", "waits")
 """The query of a task list, except its cursor."""
 
 _JSON = "application/json"
@@ -71,8 +70,8 @@ class ActionRequest:
     user: str
     """The name that the `user` function returned."""
     action: str
-    """On tasks: `reopen`, `ignore`, `cancel` (a run), `cancel_task`, `unlock` or `signal`. On a step: `pause` or
-    `resume`."""
+    """On tasks: `reopen`, `ignore`, `cancel` (a run), `cancel_task`, `unlock`, `run_now` or `signal`. On a step:
+    `pause` or `resume`."""
     use_case: str
     """The use case's stored name."""
     step: str | None = None
@@ -107,7 +106,7 @@ class Page:
         self.settings = settings
         # Answers expire a bit before the page refreshes, so that a refresh gets new ones.
         self.cache = Cache(max(settings.refresh * 0.9, timedelta(seconds=1)))
-        self.histories = {name: History() for name in settings.models}  # exact counts by class name
+        self._location = cache(location)  # botocore takes a millisecond
         self._templates = jinja2.Environment(
             loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
             autoescape=True,
@@ -116,7 +115,13 @@ class Page:
             lstrip_blocks=True,
         )
         self._templates.filters |= words.FILTERS
-        self._templates.globals |= {"charts": charts, "Status": Status, "now": words.now, "NEVER": clock.NEVER}
+        self._templates.globals |= {
+            "charts": charts,
+            "Status": Status,
+            "now": words.now,
+            "NEVER": clock.NEVER,
+            "WAITS": WAITS,
+        }
 
     def show(
         self,
@@ -159,7 +164,7 @@ class Page:
             late_after=LATE_AFTER,
             refresh=settings.refresh.total_seconds() if live else 0,
             table_name=table.Meta.table_name,
-            location=location(table),
+            location=self._location(table),
             is_priced=not is_in_memory(table),
             who=who(request),
             code=code,
@@ -223,7 +228,7 @@ class Page:
             raise HTTPException(403, "This page is read-only. To change tasks here, start it with --actions.")
         if not self.allows(request, verb, model, **about):
             noun = "steps" if verb in STEP_VERBS else "tasks"
-            raise HTTPException(403, f"You may not {verb.removesuffix('_task')} {noun} of {model.__name__}.")
+            raise HTTPException(403, f"You may not {words.action(verb)} {noun} of {model.__name__}.")
 
 
 def without_suffix(scope: dict[str, Any], use_cases: Mapping[str, object]) -> dict[str, Any]:
@@ -265,8 +270,10 @@ def filter_of(model: type[Task], query: Mapping[str, str]) -> Filter:
     since, until = time_of(query, "since"), time_of(query, "until")
     if since is not None and until is not None and since >= until:
         raise FieldError("until", "this must be after the other time")
+    state, waits = state_of(model, query), query.get("waits", "")
     error, exactly = query.get("error", "").strip(), bool(query.get("exactly"))
-    return Filter(state_of(model, query), since, until, error, exactly, bool(query.get("newest")))
+    waits = waits if state.status is Status.PENDING and waits in WAITS else ""
+    return Filter(state, since, until, error, exactly, waits, bool(query.get("newest")))
 
 
 def time_of(query: Mapping[str, str], name: str) -> datetime | None:

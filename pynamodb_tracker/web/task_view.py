@@ -1,7 +1,5 @@
 """Collects the contents of a task's page."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,18 +7,19 @@ from typing import Any
 
 from pynamodb_tracker.model.references import round_of
 from pynamodb_tracker.presentation.children import Family, family_of
-from pynamodb_tracker.presentation.overview import pause_at
 from pynamodb_tracker.presentation.task_facts import (
     BY_PEOPLE,
     choices_of,
     is_abandoned,
     is_branch,
+    is_only_due_later,
     read_task,
     relations_in_words,
     skipped_steps,
     task_as_json,
     what_comes_next,
 )
+from pynamodb_tracker.presentation.waiting import pause_at
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.signal import signals_in
@@ -89,6 +88,10 @@ class TaskView:
     def may_reopen(self) -> bool:
         """Whether the task failed, gave up, or was cancelled."""
         return self.step is not None and self.task.state.status in (Status.FAILED, Status.IGNORED, None)
+
+    @property
+    def may_run_now(self) -> bool:
+        return is_only_due_later(self.task)
 
     @property
     def may_ignore(self) -> bool:

@@ -1,7 +1,5 @@
 """The views. Each handles a GET, returns a whole page, and changes nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -18,14 +16,12 @@ from pynamodb_tracker.model.hydration import rows_to_show
 from pynamodb_tracker.model.row import readable
 from pynamodb_tracker.presentation import listing
 from pynamodb_tracker.presentation.errors import for_people
-from pynamodb_tracker.presentation.history import Passing, find_passing
 from pynamodb_tracker.presentation.now import Now, find_now
-from pynamodb_tracker.presentation.overview import MOST, Overview, look
 from pynamodb_tracker.presentation.running import MOST as MOST_RUNNING
 from pynamodb_tracker.presentation.running import find_running
 from pynamodb_tracker.presentation.schedules import find_schedules
 from pynamodb_tracker.presentation.task_facts import is_branch, steps_of
-from pynamodb_tracker.presentation.why_failed import LARGE_SAMPLE, MOST_SAMPLED, NO_ERRORS, SAMPLE, Errors, find_errors
+from pynamodb_tracker.presentation.why_failed import LARGE_SAMPLE, MOST_SAMPLED, NO_ERRORS, SAMPLE, find_errors
 from pynamodb_tracker.task.find_by import find_by_text
 from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.web.cache import Answer, Spent
@@ -60,67 +56,51 @@ def _find_by(model: type[Task], text: str, most: int) -> list[Task]:
         return []
 
 
-def _read_overview(model: type[Task]) -> tuple[Overview, Errors, list[Passing] | None]:
-    steps = steps_of(model)
-    errors = find_errors(steps, sample=SAMPLE)
-    passing = find_passing(steps) if model.tracker.use_case.count_transitions else None
-    return look(steps, errors), errors, passing
-
-
 class Views:
     """The page's views. With `refused`, a view shows its form again."""
 
     def __init__(self, page: Page) -> None:
         self._page = page
-        self._now: Answer[Now] | None = None
-        self._picture: tuple[Now, tuple[Any, ...], str, Markup] | None = None
-        """The last answer as HTML, for people with the same permissions at the same path."""
+        self._shown: dict[type[Task] | None, tuple[Answer[Now], tuple[Any, ...], str, Markup]] = {}
+        """The last answer as HTML, for people with the same permissions at the same path, for a use case or all."""
 
     def home(self, request: Request) -> Response:
-        """Show what needs people. If the table is unreachable, show the last answer with the error."""
-        models, problem = list(self._page.settings.models.values()), ""
+        return self._show_now(request, None)
+
+    def show_now(self, request: Request, **refused: Any) -> Response:
+        return self._show_now(request, self._page.model(request), **refused)
+
+    def _show_now(self, request: Request, model: type[Task] | None, **refused: Any) -> Response:
+        """Show what needs people, in a use case or in all. If the table is unreachable, show the last answer."""
+        page, known, problem = self._page, self._shown.get(model), ""
+        models = list(page.settings.models.values()) if model is None else [model]
         try:
-            self._now = answer = self._page.kept(request, models, "now", partial(find_now, models))
+            answer = page.kept(request, models, "now", partial(find_now, models))
         except DYNAMODB_ERRORS as error:
-            if self._now is None:
+            if known is None:
                 raise
-            answer, problem = self._now, for_people(error)
+            answer, problem = known[0], for_people(error)
         now = answer.value
         verbs = {(each.verb, each.link.model) for need in now.needs for each in need.actions if each.verb and each.link}
         asked = sorted(verbs, key=str)
-        may = tuple((verb, model) for verb, model in asked if model and self._page.allows(request, verb, model))
-        known = self._picture  # another thread may replace it
-        if known is None or not (known[0] is now and known[1:3] == (may, root_path(request))):
-            picture = self._page.fragment(request, "_now.html", now=now, may=may)
-            self._picture = known = now, may, root_path(request), picture
-        return self._page.show(
-            request, "now.html", now=now, picture=known[3], problem=problem, answer=answer, live=True
+        may = tuple((verb, of) for verb, of in asked if of and page.allows(request, verb, of))
+        if known is None or not (known[0] is answer and known[1:3] == (may, root_path(request))):
+            picture = page.fragment(request, "_now.html", now=now, may=may, model=model)
+            self._shown[model] = known = answer, may, root_path(request), picture
+        return page.show(
+            request,
+            "now.html",
+            model=model,
+            now=now,
+            picture=known[3],
+            problem=problem,
+            answer=answer,
+            live=not refused,
+            **{"given": {"step": request.query_params.get("pause", ""), "until": "", "reason": ""}, **refused},
         )
 
     def without_slash(self, request: Request) -> Response:
         return self._page.redirect(request, self._page.model(request))
-
-    def show_overview(self, request: Request, **refused: Any) -> Response:
-        page, model = self._page, self._page.model(request)
-        answer = page.kept(request, [model], "overview", partial(_read_overview, model))
-        view, errors, passing = answer.value
-        history = page.histories[model.__name__]
-        if view.exact is not None:
-            history.add(view.time, view.exact)
-        return page.show(
-            request,
-            "overview.html",
-            passing=passing,
-            model=model,
-            answer=answer,
-            view=view,
-            errors=errors,
-            counted=history.last,
-            change=history.change(view.time, None if view.flow is None else view.flow.a_minute),
-            most=MOST,
-            live=not refused,
-            **{"given": {"step": request.query_params.get("pause", ""), "until": "", "reason": ""}, **refused},
-        )
 
     def errors(self, request: Request) -> Response:
         page, model, query = self._page, self._page.model(request), request.query_params
@@ -163,7 +143,7 @@ class Views:
             chosen |= {"step": steps_of(model)[0].name, "state": chosen["state"] or "failed"}
         state, answer = state_of(model, chosen), None
         try:
-            ask = partial(listing.find, filter_of(model, chosen), chosen["cursor"] or None, limit=listing.PAGE)
+            ask = partial(listing.find_page, filter_of(model, chosen), chosen["cursor"] or None)
             answer = page.kept(request, [model], "tasks", ask, *chosen.values())
         except FieldError as error:
             refused = {"problems": {error.field: str(error)}, "code": 400}

@@ -1,7 +1,5 @@
 """Filters for the templates. They escape control characters and direction marks, and Jinja escapes HTML."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
@@ -21,6 +19,10 @@ def visible(value: object) -> str:
 def status_words(status: object) -> str:
     """Return a status in words, as in `in progress` or `gave up`."""
     return str(status).replace("_", " ").replace("ignored", GAVE_UP)
+
+
+def action(verb: str) -> str:
+    return verb.removesuffix("_task").replace("_", " ")
 
 
 def sentence(text: str) -> str:
@@ -92,5 +94,5 @@ def query(**values: object) -> str:
     return urlencode([(name, str(value)) for name, value in values.items() if value not in (None, "", False)])
 
 
-_OWN = (visible, status_words, sentence, lines, ago, since, moment, clock_time, number, money, json_text, in_form)
-FILTERS: dict[str, Callable[..., str]] = {each.__name__: each for each in (*_OWN, span, took_in_words)}
+_OWN = (visible, status_words, action, sentence, lines, ago, since, moment, clock_time, number, money, json_text)
+FILTERS: dict[str, Callable[..., str]] = {each.__name__: each for each in (*_OWN, in_form, span, took_in_words)}

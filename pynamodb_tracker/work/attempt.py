@@ -60,7 +60,6 @@ class Attempt(Hook):
     def belong_to(self, dispatcher: Dispatcher, given: Given, batcher: WriteBatcher | None) -> None:
         self.dispatcher, self.given, self.batcher, self._slot = dispatcher, given, batcher, given.slot
         if given.slot is not None:
-            given.slot.user = f"{self.codes.use_case_id} {self.codes.step} of {self.task_id!r}"
             given.slot.run = self.details
 
     def run(self) -> None:
@@ -156,7 +155,7 @@ class Attempt(Hook):
     def _answer(self) -> None:
         if not self._is_answered and self.dispatcher is not None and self.given is not None:
             self._is_answered = True
-            self.dispatcher.note_answer(self.given, was_taken=self.was_taken)
+            self.dispatcher.note_answer(self.given, lost_to_other=self.lost_to_other)
 
     def settle(self) -> None:
         """Report the claim and leave the slot, if that was not done."""
@@ -218,8 +217,8 @@ class Attempt(Hook):
         return self.details.attempt is not None
 
     @property
-    def was_taken(self) -> bool:
-        return not self.was_claimed and was_taken(self.error)
+    def lost_to_other(self) -> bool:
+        return not self.was_claimed and lost_to_other(self.error)
 
     @property
     def was_refused(self) -> bool:
@@ -262,7 +261,7 @@ _NOT_TAKEN = (
 )
 
 
-def was_taken(error: BaseException | None) -> bool:
+def lost_to_other(error: BaseException | None) -> bool:
     """Return whether a task was refused because another worker had it first."""
     if not isinstance(error, exceptions.TaskNotStartableError) or isinstance(error, _NOT_TAKEN):
         return False

@@ -1,18 +1,16 @@
 """Runs one function on a step's due tasks, each once, and reports the outcomes."""
 
-import logging
 from collections.abc import Callable
+from typing import Any
 
 from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_temporary
+from pynamodb_tracker.instrumentation import log
 from pynamodb_tracker.work.attempt import Attempt
-from pynamodb_tracker.work.candidates import Candidates
 from pynamodb_tracker.work.dispatcher import Dispatcher
 from pynamodb_tracker.work.outcomes import Report
 from pynamodb_tracker.work.source import FAILURES_IN_A_ROW, OnceThrough, StepWork
-
-log = logging.getLogger("pynamodb_tracker")
 
 
 def add_to(report: Report, attempt: Attempt) -> None:
@@ -23,20 +21,33 @@ def add_to(report: Report, attempt: Attempt) -> None:
         report.refused[attempt.task_id] = attempt.error
 
 
+def concerns_all(error: BaseException | None) -> bool:
+    """Return whether this error will refuse all tasks, such as expired credentials.
+
+    Neither a retry helps, nor another row: an invalid request is due to its task's row.
+    """
+    return isinstance(error, PynamoDBException) and not (is_temporary(error) or is_invalid(error))
+
+
 class Batch:
     """One function on the due tasks, and its report. It ends early if claims keep failing permanently."""
 
     def __init__(
         self,
-        work: StepWork,
-        candidates: Candidates,
+        of: Any,
+        start: Callable[[str], Any],
+        function: Callable[[Any], Any],
         *,
+        threads: int,
         limit: int | None,
         rate: float | None,
         progress: Callable[[Report], object] | None,
+        **which: Any,
     ) -> None:
+        """`of` is the step's definition, and `which` chooses among its due tasks."""
         self.report = Report()
-        self._source = OnceThrough(work, candidates)
+        work = StepWork(of, start, function)
+        self._source = OnceThrough(work, of.candidates(threads=threads, limit=limit, **which))
         self.dispatcher = Dispatcher([self._source], limit=limit, rate=rate)
         self._progress = progress
         self._failures = 0
@@ -46,10 +57,7 @@ class Batch:
         if (error := attempt.unexpected_error) is not None:
             raise error
         add_to(self.report, attempt)
-        failed = None if attempt.was_claimed else attempt.error
-        # Neither a retry helps, nor another row: an invalid request is due to this task's row.
-        is_permanent = isinstance(failed, PynamoDBException) and not (is_temporary(failed) or is_invalid(failed))
-        self._failures = self._failures + 1 if is_permanent else 0
+        self._failures = self._failures + 1 if not attempt.was_claimed and concerns_all(attempt.error) else 0
         if self._failures == FAILURES_IN_A_ROW:
             self._has_ended = True
             self.dispatcher.close()

@@ -57,12 +57,12 @@ class ClaimWindow:
     def note_sent(self) -> None:
         self.unanswered += 1
 
-    def note_answer(self, *, was_taken: bool | None) -> None:
-        """Count a response. `was_taken` is None if it says nothing about other workers."""
+    def note_answer(self, *, lost_to_other: bool | None) -> None:
+        """Count a response. `lost_to_other` is None if it says nothing about other workers."""
         self.unanswered -= 1
-        if was_taken:
+        if lost_to_other:
             self.collided = True
-        elif was_taken is False and not self.collided:
+        elif lost_to_other is False and not self.collided:
             self._misses = 0
             self.width = min(self.width + (_CAREFUL_GROWTH if self.is_careful else _GROWTH), self._most)
 

@@ -4,7 +4,7 @@ Steps take turns, and one that has to wait is skipped. A look for a task has thr
 `StepSource.next` asks it, and `_return_source` returns it. The first and the last are atomic. tests/work/search.py goes
 through all orders of these moves.
 
-An abandoned task may have killed its worker. So that it takes no others with it:
+An abandoned task may have killed its worker. So that it does not take others with it:
 
 - A dead worker's tasks run one at a time. After every eight that have ended, one more runs at the same time.
 - A task on its last attempt runs alone: it waits until all others have ended, and none starts beside it.
@@ -13,7 +13,6 @@ The lock is never held during a request or a call of user code. Each change wake
 another if it finds a task. All wake up once there is nothing left.
 """
 
-import logging
 import math
 import os
 import threading
@@ -23,11 +22,10 @@ from datetime import datetime, timedelta
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.retries import NotSentError, is_stopped, may_be_stopped
+from pynamodb_tracker.instrumentation import log
 from pynamodb_tracker.query.due import LeftBehind
 from pynamodb_tracker.work.source import Given, StepSource
 from pynamodb_tracker.writes.participants import MadeDue
-
-log = logging.getLogger("pynamodb_tracker")
 
 _LOOK_AGAIN = timedelta(seconds=5)  # whether another worker took the task that waits to run alone
 _GLANCE = 1.0  # seconds between two checks for a stop
@@ -197,7 +195,9 @@ class Dispatcher:
                     self._count_start(source, given)
                     self._wake_one()
                     return given
-                source.take_back(given, until_others_end=given.left is not None and given.left.worker in self._dead)
+                source.keep_for_later(
+                    given, until_others_end=given.left is not None and given.left.worker in self._dead
+                )
                 waits_alone = source.waits_alone and self._next_alone is None
             if waits_alone or source is self._next_alone:
                 self._next_alone = source if source.waits_alone else None
@@ -239,10 +239,12 @@ class Dispatcher:
                 self._alone = given
             return self._alone is given
 
-    def note_answer(self, given: Given, *, was_taken: bool) -> None:
+    def note_answer(self, given: Given, *, lost_to_other: bool) -> None:
         """Note the response to a claim, or that it will not be sent."""
         with self._guard:
-            given.source.window.note_answer(was_taken=None if given.is_follow_up and was_taken else was_taken)
+            given.source.window.note_answer(
+                lost_to_other=None if given.is_follow_up and lost_to_other else lost_to_other
+            )
             self._wake_one()
 
     def note_end(

@@ -25,13 +25,11 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.backoff import RANDOM
 from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_temporary
 from pynamodb_tracker.exceptions import DefinitionError, TaskError, TaskFormatError, TaskNotReadyError
-from pynamodb_tracker.instrumentation import log_fields
+from pynamodb_tracker.instrumentation import log, log_fields
 from pynamodb_tracker.query.due import LeftBehind
 from pynamodb_tracker.work.candidates import ANSWER, Candidates, Next
 from pynamodb_tracker.work.source import EARLIEST, FAILURES_IN_A_ROW, Found, StepSource, StepWork
 from pynamodb_tracker.writes.participants import MadeDue
-
-log = logging.getLogger("pynamodb_tracker")
 
 _INDEX_LAG = timedelta(seconds=1)  # how far the index may lag behind the table
 _COOLDOWN = timedelta(seconds=10)  # after a refusal, and doubled each time if the task itself makes requests fail
@@ -116,7 +114,7 @@ class Cooldown:
             self._logged.pop(task_id, None)
             self._until[task_id] = clock.now() + self._lag
 
-    def take_back(self, task_id: str) -> None:
+    def lift(self, task_id: str) -> None:
         with self._guard:
             self._until.pop(task_id, None)
 
@@ -188,7 +186,7 @@ class Polling(StepSource):
         self._is_cut = False  # because requests fail
         self._found = 0
         self._poll_at = EARLIEST
-        self._drained: set[int] = set()  # the scan found tasks there, and others may become due soon
+        self._busy_shards: set[int] = set()  # the scan found tasks there, and others may become due soon
         self._failures = 0  # of claims, since the last poll that was answered
         self._due_ids: dict[int, Callable[[int | None], Iterator[str]]] = {}  # a reader per shard
         self._abandoned = deque[LeftBehind]()
@@ -237,7 +235,7 @@ class Polling(StepSource):
         self._cut(self._outage.note_failure(error))
 
     def _put_back(self, task_id: str, is_follow_up: bool) -> None:  # noqa: ARG002, FBT001 - as of any source
-        self.cooldown.take_back(task_id)
+        self.cooldown.lift(task_id)
         self.candidates.put_back(task_id)
 
     def _may_still_run_alone(self) -> bool:
@@ -265,7 +263,7 @@ class Polling(StepSource):
             self.cooldown.end_run(task_id)
             if attempt.outcome == "failed":
                 if self._eager:
-                    self.cooldown.take_back(task_id)
+                    self.cooldown.lift(task_id)
                 self._note_failed(attempt.task)
             self._outage.note_success()
             return
@@ -311,7 +309,7 @@ class Polling(StepSource):
         if self._found < _MOST_PER_SCAN and (found := next(self._scan, None)) is not None:
             if not isinstance(found, str):
                 return found
-            self._drained.add(self.candidates.shard)
+            self._busy_shards.add(self.candidates.shard)
             return self._begin(found), False
         return self._next_follow_up(now)
 
@@ -349,7 +347,7 @@ class Polling(StepSource):
         is_regular = not now < self._poll_at <= now + self._longest
         known = {shard for (shard, _), time in list(self._due_at.items()) if time <= now}
         if is_regular and not self._is_open:
-            known |= self._drained
+            known |= self._busy_shards
         lane = self.candidates.lane
         first = [lane] if lane is not None and (is_regular or lane in known) else []
         known -= {*first}
@@ -365,7 +363,7 @@ class Polling(StepSource):
                 self._scan = self.candidates.beginning_with(shard)
                 break
         self._failures, self._found, self._is_open = 0, 0, True
-        self._drained = set()
+        self._busy_shards = set()
 
     def _is_due_in(self, shard: int, now: datetime, *, is_regular: bool = True) -> bool:
         """Return whether a shard has due tasks, and prepare a reader of their ids."""
@@ -380,7 +378,7 @@ class Polling(StepSource):
     def _due_codes(self, shard: int, now: datetime, *, is_regular: bool) -> list[int]:
         """Return the states in which a shard has due tasks, and remember when its next task is due."""
         pending, failed = self.work.codes.pending, self.work.codes.failed
-        asks_all = shard in self._drained
+        asks_all = shard in self._busy_shards
         asked = [pending] if asks_all or is_regular or self._due_at.get((shard, pending), _LATEST) <= now else []
         if asks_all or self._is_time(shard, failed, now):
             asked.append(failed)
@@ -436,7 +434,7 @@ class Polling(StepSource):
                 self._outage.note_success()
             if self._found >= _MOST_PER_SCAN or (self._found and self._eager):
                 self._poll_at = now
-                self._drained.clear()
+                self._busy_shards.clear()
             elif self._found or not now < self._poll_at <= now + self._longest:
                 if self._found:
                     self._backoff.reset()

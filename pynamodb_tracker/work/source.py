@@ -4,7 +4,6 @@ A source returns a task, or says when to ask again. It only pauses briefly, afte
 slot. The dispatcher waits, and lets one thread at a time ask a source.
 """
 
-import logging
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -15,7 +14,7 @@ from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.error_codes import is_temporary
-from pynamodb_tracker.instrumentation import log_fields
+from pynamodb_tracker.instrumentation import log, log_fields
 from pynamodb_tracker.query.due import LeftBehind
 from pynamodb_tracker.status import Codes
 from pynamodb_tracker.work.candidates import ANSWER, Candidates, Next
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from pynamodb_tracker.control.item import Pause
     from pynamodb_tracker.control.slots import Slot, StepSlots
 
-log = logging.getLogger("pynamodb_tracker")
 
 EARLIEST = datetime.min.replace(tzinfo=UTC)
 
@@ -99,7 +97,7 @@ class StepSource:
     def waits_alone(self) -> bool:
         return self._ahead is not None and isinstance(self._ahead[0], LeftBehind) and self._ahead[0].is_last
 
-    def take_back(self, given: Given, *, until_others_end: bool) -> None:
+    def keep_for_later(self, given: Given, *, until_others_end: bool) -> None:
         if until_others_end and given.left is not None:
             self.held[given.left] = None
         else:
@@ -153,7 +151,7 @@ class StepSource:
         slot, slots = None, self.work.slots
         if slots is not None:
             try:
-                slot = slots.take()
+                slot = slots.take(str(self._ahead[0]))
             except PynamoDBException as error:
                 self._note_slot_failure(error, stopped)
                 return None

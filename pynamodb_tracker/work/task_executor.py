@@ -8,7 +8,6 @@ Taking may block, so it has its own threads. They are daemons, because a program
 """
 
 import asyncio
-import logging
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,13 +15,12 @@ from datetime import timedelta
 from functools import partial
 
 from pynamodb_tracker.aio.pool import REQUESTS, shielded, wait_for_call
+from pynamodb_tracker.instrumentation import log
 from pynamodb_tracker.work import executor
 from pynamodb_tracker.work.attempt import Attempt
 from pynamodb_tracker.work.dispatcher import Dispatcher
 from pynamodb_tracker.work.executor import Executor, OnEnded
 from pynamodb_tracker.work.source import Given
-
-log = logging.getLogger("pynamodb_tracker")
 
 _FINDERS = 8  # the most threads that look for tasks
 

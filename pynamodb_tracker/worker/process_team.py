@@ -1,7 +1,6 @@
 """Starts a worker's processes, replaces them when they die, and stops them."""
 
 import contextlib
-import logging
 import os
 import pickle
 import signal
@@ -15,6 +14,7 @@ from multiprocessing import get_context, resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 
+from pynamodb_tracker.instrumentation import log
 from pynamodb_tracker.model.worker_name import this_worker
 from pynamodb_tracker.work.outcomes import Tally
 from pynamodb_tracker.work.polling import Backoff
@@ -29,8 +29,6 @@ from pynamodb_tracker.worker.shutdown import (
     unblock_signals,
 )
 from pynamodb_tracker.worker.team import SILENCE, ThreadTeam, WorkerSettings, give_signs_of_life
-
-log = logging.getLogger("pynamodb_tracker")
 
 _TIME_TO_END = timedelta(seconds=15)  # for a process to release its tasks after its grace time
 _TIME_TO_DIE = 5.0  # seconds to wait for a killed process

@@ -15,7 +15,7 @@ from pynamodb.exceptions import PynamoDBException
 from pynamodb_tracker import arguments
 from pynamodb_tracker.dynamodb.error_codes import is_temporary
 from pynamodb_tracker.exceptions import TaskNotStartableError, TrackerError
-from pynamodb_tracker.instrumentation import log_fields
+from pynamodb_tracker.instrumentation import log, log_fields
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.step.bound import BoundStep, bound_functions
 from pynamodb_tracker.step.functions import for_threads
@@ -30,7 +30,6 @@ from pynamodb_tracker.worker.shutdown import Message, Messages, print_to_stderr
 
 F = TypeVar("F")
 
-log = logging.getLogger("pynamodb_tracker")
 
 POLL_INTERVAL = timedelta(seconds=2)  # the default of `max_poll_interval`
 SILENCE = timedelta(minutes=2)  # a living worker's longest request, with all its retries

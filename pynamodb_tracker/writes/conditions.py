@@ -1,18 +1,100 @@
-"""The lock protocol's guards, as named parts of conditions. docs/explanation/lock.md explains them."""
+"""The lock protocol's guards, as named parts of conditions, and writes that are rendered once.
+
+A write has named parameters, which each request fills. Guards named `…_seen` require the value that was read.
+docs/explanation/lock.md explains the guards.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce, wraps
 from operator import and_
 from typing import Any, NamedTuple, ParamSpec
 
 from pynamodb.attributes import Attribute, UnicodeAttribute
+from pynamodb.connection.table import TableConnection
+from pynamodb.constants import CONDITION_EXPRESSION, EXPRESSION_ATTRIBUTE_VALUES, KEY, TABLE_NAME, UPDATE_EXPRESSION
 from pynamodb.expressions.condition import Condition
+from pynamodb.expressions.update import Action
 
+from pynamodb_tracker.dynamodb.partiql import Rendered
 from pynamodb_tracker.model.row import LATEST_FORMAT, Membership, TaskRow, membership_of
 from pynamodb_tracker.status import END, Codes
-from pynamodb_tracker.writes.prepared import slot
+
+_PLACE = re.compile(r":\d+")
+"""PynamoDB's placeholder for a value."""
+
+
+class Parameter(str):
+    """The name of a value that each request fills in."""
+
+    __slots__ = ()
+
+
+def parameter(attribute: Attribute[Any], name: str, kind: str | None = None) -> object:
+    """Return an operand for a parameter with the attribute's type, or `kind`."""
+    return {kind or attribute.attr_type: Parameter(name)}
+
+
+def fill(attribute: Attribute[Any], name: str, kind: str | None = None) -> Action:
+    """Return the action that sets an attribute to a parameter's value."""
+    value: Any = parameter(attribute, name, kind)
+    return attribute.set(value)
+
+
+class PreparedWrite:
+    """An UpdateItem or DeleteItem that is rendered once and filled per request."""
+
+    def __init__(
+        self,
+        table: TableConnection,
+        *,
+        condition: Condition,
+        actions: Sequence[Action] | None = None,
+        return_values: str | None = None,
+    ) -> None:
+        rendered: dict[str, Any] = table.get_operation_kwargs(
+            "", "", condition=condition, actions=actions, return_values=return_values
+        )
+        values: dict[str, dict[str, Any]] = rendered.pop(EXPRESSION_ATTRIBUTE_VALUES)
+        del rendered[KEY], rendered[TABLE_NAME]
+        values = _each_once(rendered, values)
+        for expression, source in ((CONDITION_EXPRESSION, condition), (UPDATE_EXPRESSION, actions)):
+            if source is not None and expression in rendered:
+                rendered[expression] = Rendered.of(rendered[expression], source, values)
+        self._rendered = rendered
+        self._fixed = {
+            place: value for place, value in values.items() if not isinstance(next(iter(value.values())), Parameter)
+        }
+        self._open = [
+            (place, kind, name)
+            for place, value in values.items()
+            for kind, name in value.items()
+            if place not in self._fixed
+        ]
+
+    def request(self, key: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the request for one row, with a stored value per parameter."""
+        filled = dict(self._fixed)
+        for place, kind, name in self._open:
+            filled[place] = {kind: values[name]}
+        return {**self._rendered, KEY: key, EXPRESSION_ATTRIBUTE_VALUES: filled}
+
+
+def _each_once(rendered: dict[str, Any], values: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Give equal values one placeholder, because serializing values takes the client a long time."""
+    places: dict[object, str] = {}
+    first = {
+        place: places.setdefault((kind, type(value), value) if isinstance(value, str) else place, place)
+        for place, typed in values.items()
+        for kind, value in typed.items()
+    }
+    for expression in (CONDITION_EXPRESSION, UPDATE_EXPRESSION):
+        if expression in rendered:
+            rendered[expression] = _PLACE.sub(lambda place: first[place[0]], rendered[expression])
+    return {place: value for place, value in values.items() if first[place] == place}
+
 
 P = ParamSpec("P")
 
@@ -26,7 +108,7 @@ class Guard(NamedTuple):
 
     @property
     def condition(self) -> Condition:
-        """The condition in PynamoDB's form, with slots for its values."""
+        """The condition in PynamoDB's form, with parameters for its values."""
         return self.part(*self.given, **dict(self.options))
 
 
@@ -41,39 +123,36 @@ def guard(part: Callable[P, Condition]) -> Callable[P, Guard]:
 
 
 def all_of(guards: Iterable[Guard]) -> Condition:
-    """Join guards with AND."""
     return reduce(and_, (guard.condition for guard in guards))
 
 
-def _equals_slot(attribute: Attribute[Any], name: str, *, is_there: bool = True) -> Condition:
-    """Require the slot's value, or no value."""
+def _equals(attribute: Attribute[Any], name: str, *, is_there: bool = True) -> Condition:
+    """Require the parameter's value, or no value."""
     if not is_there:
         return attribute.does_not_exist()
-    same: Condition = attribute == slot(attribute, name)
+    same: Condition = attribute == parameter(attribute, name)
     return same
 
 
 @guard
 def has_status(*codes: int) -> Condition:
-    """Require one of these statuses."""
     return TaskRow.status == codes[0] if len(codes) == 1 else TaskRow.status.is_in(*codes)
 
 
 @guard
 def is_due() -> Condition:
     """Require a due task, within the margin by which clocks differ."""
-    return TaskRow.due_time <= slot(TaskRow.due_time, "now_plus_margin")
+    return TaskRow.due_time <= parameter(TaskRow.due_time, "now_plus_margin")
 
 
 @guard
 def lock_expired() -> Condition:
     """Require a lock that has expired on every clock within the margin."""
-    return TaskRow.lock_expire_time < slot(TaskRow.lock_expire_time, "now_minus_margin")
+    return TaskRow.lock_expire_time < parameter(TaskRow.lock_expire_time, "now_minus_margin")
 
 
 @guard
 def known_format() -> Condition:
-    """Require a known row format."""
     return TaskRow.format_version <= LATEST_FORMAT
 
 
@@ -85,13 +164,11 @@ def runnable(codes: Codes) -> Condition:
 
 @guard
 def abandoned(codes: Codes) -> Condition:
-    """Require a task in progress with an expired lock."""
     return has_status(codes.in_progress).condition & lock_expired().condition
 
 
 @guard
 def startable(codes: Codes) -> Condition:
-    """Require a runnable or abandoned task."""
     return runnable(codes).condition | abandoned(codes).condition
 
 
@@ -104,79 +181,77 @@ def free(codes: Codes) -> Condition:
 @guard
 def under_limit() -> Condition:
     """Require an attempt to be left, which saves a second write that undoes the claim."""
-    return TaskRow.attempt < slot(TaskRow.attempt, "max_attempts")
+    return TaskRow.attempt < parameter(TaskRow.attempt, "max_attempts")
 
 
 @guard
 def later_token() -> Condition:
     """Require a later token than the row's. It blocks late copies of applied requests."""
-    return TaskRow.lock.does_not_exist() | (TaskRow.lock < slot(TaskRow.lock, "lock"))
+    return TaskRow.lock.does_not_exist() | (TaskRow.lock < parameter(TaskRow.lock, "lock"))
+
+
+def holds(codes: Codes, token: object) -> Condition:
+    """Require that the claim with this token holds the task."""
+    return (TaskRow.lock == token) & has_status(codes.in_progress).condition
 
 
 @guard
 def held_by_run(codes: Codes) -> Condition:
-    """Require that this run still holds the task."""
-    return _equals_slot(TaskRow.lock, "lock") & has_status(codes.in_progress).condition
+    return holds(codes, parameter(TaskRow.lock, "lock"))
 
 
 @guard
 def held_as_seen(codes: Codes) -> Condition:
-    """Require that the claim that was read still holds the task."""
-    return _equals_slot(TaskRow.lock, "seen_lock") & has_status(codes.in_progress).condition
+    return holds(codes, parameter(TaskRow.lock, "seen_lock"))
 
 
 @guard
 def same_payload(name: str) -> Condition:
     """Require the same payload, or a row without one."""
     payload = UnicodeAttribute(attr_name=name)
-    return payload.does_not_exist() | _equals_slot(payload, f"own {name}")
+    return payload.does_not_exist() | _equals(payload, f"own {name}")
 
 
 @guard
 def not_cancelled() -> Condition:
-    """Require a task that nobody has cancelled."""
     return TaskRow.cancelled.does_not_exist()
 
 
 @guard
 def not_ended() -> Condition:
-    """Require a task that has neither succeeded nor been cancelled."""
     return TaskRow.status < END
 
 
 @guard
 def no_request_pending() -> Condition:
-    """Require that nobody has requested another run."""
     return TaskRow.queued.does_not_exist()
 
 
 @guard
 def requests_as_seen(*, is_there: bool = True) -> Condition:
     """Require that nobody has requested another run since the row was read."""
-    return _equals_slot(TaskRow.request_count, "seen_asked", is_there=is_there)
+    return _equals(TaskRow.request_count, "seen_asked", is_there=is_there)
 
 
 @guard
 def lock_grows() -> Condition:
     """Require a later expiry, so that a late extension cannot shorten the lock."""
-    return TaskRow.lock_expire_time < slot(TaskRow.lock_expire_time, "lock_expire_time")
+    return TaskRow.lock_expire_time < parameter(TaskRow.lock_expire_time, "lock_expire_time")
 
 
 @guard
 def later_save() -> Condition:
     """Require a later save than the row's, so that a late copy cannot restore old values."""
-    return TaskRow.saves < slot(TaskRow.saves, "saves")
+    return TaskRow.saves < parameter(TaskRow.saves, "saves")
 
 
 @guard
 def saves_seen() -> Condition:
-    """Require the number of saves that was read."""
-    return _equals_slot(TaskRow.saves, "seen_saves")
+    return _equals(TaskRow.saves, "seen_saves")
 
 
 @guard
 def has_errors() -> Condition:
-    """Require an `errors` list to append to."""
     return TaskRow.errors.exists()
 
 
@@ -188,26 +263,23 @@ def has_no_time_to_live() -> Condition:
 
 @guard
 def waits_for_none() -> Condition:
-    """Require a task that waits for no other task."""
     return TaskRow.blockers.does_not_exist()
 
 
 @guard
 def waits_for_signals() -> Condition:
-    """Require a task that awaits signals."""
     return TaskRow.awaited_signals.exists()
 
 
 @guard
 def waits_for_others() -> Condition:
-    """Require a task that waits for other tasks."""
     return TaskRow.blockers.exists()
 
 
 @guard
 def same_round() -> Condition:
     """Require the round that a callback names."""
-    token = slot(TaskRow.round, "seen_round")
+    token = parameter(TaskRow.round, "seen_round")
     return (TaskRow.round == token) | (TaskRow.round.does_not_exist() & (TaskRow.creation == token))
 
 
@@ -222,28 +294,25 @@ def membership_seen(membership: Membership) -> Condition:
     """Require the membership that was read. Each entry into a group has a new number."""
     if membership is Membership.NONE:
         return TaskRow.group.does_not_exist()
-    same = _equals_slot(TaskRow.group_number, "seen_number")
+    same = _equals(TaskRow.group_number, "seen_number")
     if membership in {Membership.TURN, Membership.ENDED}:
         return same
-    return same & TaskRow.turn_due_time.exists() & _equals_slot(TaskRow.blockers, "seen_waits")
+    return same & TaskRow.turn_due_time.exists() & _equals(TaskRow.blockers, "seen_waits")
 
 
 @guard
 def waits_seen(*, is_there: bool) -> Condition:
-    """Require the number of blockers that was read."""
-    return _equals_slot(TaskRow.blockers, "seen_waits", is_there=is_there)
+    return _equals(TaskRow.blockers, "seen_waits", is_there=is_there)
 
 
 @guard
 def parent_seen() -> Condition:
-    """Require the parent that was read."""
-    return _equals_slot(TaskRow.parent, "seen_parent")
+    return _equals(TaskRow.parent, "seen_parent")
 
 
 @guard
 def awaits_seen(*, is_there: bool) -> Condition:
-    """Require the awaited signals that were read."""
-    return _equals_slot(TaskRow.awaited_signals, "seen_awaits", is_there=is_there)
+    return _equals(TaskRow.awaited_signals, "seen_awaits", is_there=is_there)
 
 
 @guard
@@ -254,24 +323,22 @@ def urgent_seen(*, is_there: bool) -> Condition:
 
 @guard
 def state_seen() -> Condition:
-    """Require the status, fence and attempt that were read."""
     return (
-        _equals_slot(TaskRow.status, "seen_status")
-        & _equals_slot(TaskRow.fence, "seen_fence")
-        & _equals_slot(TaskRow.attempt, "seen_attempt")
+        _equals(TaskRow.status, "seen_status")
+        & _equals(TaskRow.fence, "seen_fence")
+        & _equals(TaskRow.attempt, "seen_attempt")
     )
 
 
 @guard
 def lock_seen(*, is_there: bool) -> Condition:
-    """Require the lock that was read."""
-    return _equals_slot(TaskRow.lock, "seen_lock", is_there=is_there)
+    return _equals(TaskRow.lock, "seen_lock", is_there=is_there)
 
 
 @guard
 def same_life() -> Condition:
     """Require the same task, not a recreated one."""
-    return _equals_slot(TaskRow.creation, "seen_creation")
+    return _equals(TaskRow.creation, "seen_creation")
 
 
 @guard
@@ -281,7 +348,7 @@ def as_read() -> Condition:
 
 
 def seen_values(row: TaskRow) -> dict[str, str]:
-    """Return the slot values for `as_read`, and for `membership_seen` if the task is in a group."""
+    """Return the parameters for `as_read`, and for `membership_seen` if the task is in a group."""
     values = {
         "seen_status": str(row.status),
         "seen_fence": str(row.fence),

@@ -23,11 +23,10 @@ from pynamodb_tracker.model.row import FORMAT, TaskRow, has_expired, keeps_expir
 from pynamodb_tracker.model.row_state import unreadable_in
 from pynamodb_tracker.model.serialization import serialized
 from pynamodb_tracker.model.worker_name import this_worker
-from pynamodb_tracker.writes import register
 from pynamodb_tracker.writes.lock import new_token
-from pynamodb_tracker.writes.participants import send_though_busy
+from pynamodb_tracker.writes.participants import creation_participants, first_turn, send_though_busy
 from pynamodb_tracker.writes.refusals import describe_cancellation, kept_changing_error
-from pynamodb_tracker.writes.statements import StepStatements, get
+from pynamodb_tracker.writes.transition import StepStatements, get
 
 if TYPE_CHECKING:
     from pynamodb_tracker.model.repeat import Repeat
@@ -111,7 +110,6 @@ def can_put_again(task: NewTask[Any], found: TaskRow | None) -> bool:
 
 
 def _if_still_expired(row: TaskRow) -> dict[str, Any]:
-    """Return the condition that an expired row is unchanged."""
     stored = row._row_state.stored
     seen = {name: stored[name] for name in ("expire_time", "status", "fence", "creation", "lock") if name in stored}
     return {
@@ -139,7 +137,7 @@ def build_new_task(
         due_time = now + due_time
     due, also = now if due_time is None else max(now, due_time), also or {}
     if repeat is not None:
-        turn = register.first_turn(repeat, due)
+        turn = first_turn(repeat, due)
         if turn is None:
             raise ValueError(f"cannot create {model.__name__} {task_id!r}: {repeat} never occurs at or after {due}")
         due, also = max(now, turn[0]), {**also, **turn[1]}
@@ -275,10 +273,10 @@ def put(task: NewTask[T], *, until: datetime | None = None) -> None:
     """Put a new task with its overflow chunks. Raise Refused if the row exists."""
     table = task.row.tracker.connection()
     puts = task.puts(table)
-    if participants := register.creation_participants(task.row, task.item):
-        unapplied = send_though_busy(table, lambda: puts[0], participants, more=puts[1:])
+    if participants := creation_participants(task.row, task.item):
+        unconfirmed = send_though_busy(table, lambda: puts[0], participants, more=puts[1:])
     elif len(puts) > 1:
-        unapplied = transact_write(table, puts, until=until)
+        unconfirmed = transact_write(table, puts, until=until)
     else:
         try:
             send(table, "PutItem", puts[0]["Put"], until=until)
@@ -286,9 +284,9 @@ def put(task: NewTask[T], *, until: datetime | None = None) -> None:
             raise_if_invalid(task.row, task.changes, error)
             raise
         return
-    if unapplied is not None:
-        reasons = unapplied.error.cancellation_reasons
+    if unconfirmed is not None:
+        reasons = unconfirmed.error.cancellation_reasons
         met = reasons[0].raw_item if reasons and reasons[0] else None
-        if is_missing_table(unapplied.error.cause):
-            raise missing_table(table, unapplied.error.cause)
-        raise Refused(repeated=unapplied.unheard, item=met) if unapplied.refused else unapplied.error
+        if is_missing_table(unconfirmed.error.cause):
+            raise missing_table(table, unconfirmed.error.cause)
+        raise Refused(repeated=unconfirmed.unheard, item=met) if unconfirmed.refused else unconfirmed.error

@@ -1,7 +1,5 @@
 """A run's claim on its task, its journal, and the tokens of claims."""
 
-from __future__ import annotations
-
 import os
 import threading
 import time
@@ -18,11 +16,9 @@ from pynamodb_tracker.exceptions import LockLostError, address_of
 from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.model.changes import Changes, mark_saved, read_again
 from pynamodb_tracker.model.failure import Failure
-from pynamodb_tracker.model.overflow import free_slot
 from pynamodb_tracker.model.row import TaskRow, readable
 from pynamodb_tracker.writes.participants import MadeDue, Participant
-from pynamodb_tracker.writes.statements import StepStatements
-from pynamodb_tracker.writes.transition import Transition
+from pynamodb_tracker.writes.transition import StepStatements, Transition
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -107,7 +103,6 @@ class Claim(Generic[T]):
 
     @property
     def step(self) -> str:
-        """The step's name."""
         return self.statements.codes.step
 
     @property
@@ -133,18 +128,15 @@ class Claim(Generic[T]):
 
     @property
     def log_fields(self) -> dict[str, object]:
-        """Extra fields for log records."""
         return log_fields(self.task.use_case_id, self.step, self.task.task_id, self.attempt, self.fence)
 
     def __str__(self) -> str:
         return f"{self.step} of {type(self.task).__name__} {self.task.task_id!r} (attempt {self.attempt})"
 
     def holds(self, row: TaskRow) -> bool:
-        """Return whether this claim holds the row."""
         return row.lock == self.token and row.status == self.statements.codes.in_progress
 
     def note_extension(self, expire_time: datetime) -> None:
-        """Move the expiry forward."""
         with self._extending:  # the block and its heartbeat may extend the lock at the same time
             self.expire_time = max(self.expire_time, expire_time)
             self.task.attribute_values["lock_expire_time"] = self.expire_time
@@ -234,13 +226,7 @@ class Journal(Generic[T]):
         if self.lost is not None:
             raise _copy_proof(self.lost)
 
-    @property
-    def free_slot(self) -> str:
-        """The slot for the next version of `data`."""
-        return free_slot(self.stored_data)
-
     def mark_saved(self, changes: Changes, sent: Changes) -> None:
-        """Note that these changes are stored."""
         self.unsure = None
         if changes:
             mark_saved(self.claim.task, changes, sent)

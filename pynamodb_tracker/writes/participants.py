@@ -1,24 +1,31 @@
-"""Features that write in one transaction with a task's own change.
+"""Features that write in one transaction with a task's own change, and which module in `features` has them.
 
 If the row's own write is refused, the run or command finds out why. If only a participant's write is refused, its rows
 have changed, so it is built again.
+
+A feature takes part if the row has one of its attributes, even a damaged one, or if the run has requested it in
+`Journal.additions`. Claiming a row imports its features, so that no import can fail after the work is done.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from pynamodb.connection.table import TableConnection
 from pynamodb.exceptions import CancellationReason, UpdateError
 
 from pynamodb_tracker.dynamodb.connection import Item, Refused
 from pynamodb_tracker.dynamodb.retries import TRIES, is_persisting, slept_before_retry
-from pynamodb_tracker.dynamodb.transact_write import CONFLICT, REFUSED, Unapplied, transact_write
+from pynamodb_tracker.dynamodb.transact_write import CONFLICT, REFUSED, Unconfirmed, transact_write
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.writes.conditions import Guard
 from pynamodb_tracker.writes.transition import Transition
+
+if TYPE_CHECKING:
+    from pynamodb_tracker.model.repeat import Repeat
 
 Action = Mapping[str, Any]
 """A write of a transaction in DynamoDB's form, such as {"Put": ...} or {"Update": ...}."""
@@ -44,7 +51,7 @@ class MadeDue(NamedTuple):
 
 
 class Participant:
-    """A feature that changes a row's write, or adds its own. A `for_…` method returns None if it has no part in it."""
+    """A feature that changes a row's write, or adds its own. A `for_…` method returns None if it does not take part."""
 
     writes = True
     """Whether it may add writes."""
@@ -128,38 +135,38 @@ def send_with(
     Raises Refused if the own write was refused, or if a command's participants kept changing.
     """
     if optional is not None and optional.actions():
-        unapplied = send_together(table, lambda: own, [*participants, optional])
-        if unapplied is None:
+        unconfirmed = send_together(table, lambda: own, [*participants, optional])
+        if unconfirmed is None:
             return True
-        if (error := _why_not(unapplied, {REFUSED})) is not unapplied.error:
+        if (error := _why_not(unconfirmed, {REFUSED})) is not unconfirmed.error:
             raise error
-        optional.note(f"the follow-up tasks were not created: {unapplied.error}")
+        optional.note(f"the follow-up tasks were not created: {unconfirmed.error}")
     if not participants:
         return False
-    unapplied = send_together(table, lambda: own, participants)
-    if unapplied is not None:
-        raise _why_not(unapplied, {REFUSED, CONFLICT})
+    unconfirmed = send_together(table, lambda: own, participants)
+    if unconfirmed is not None:
+        raise _why_not(unconfirmed, {REFUSED, CONFLICT})
     return True
 
 
-def _why_not(unapplied: Unapplied, of_command: set[str]) -> Exception:
+def _why_not(unconfirmed: Unconfirmed, of_command: set[str]) -> Exception:
     """Return the error to raise. Outside `persist`, the codes `of_command` count as a refusal, too."""
-    if unapplied.refused or (_codes(unapplied) & of_command and not is_persisting()):
-        return Refused(repeated=unapplied.unheard)
-    if not unapplied.is_temporary:
-        return unapplied.error
-    error = UpdateError(str(unapplied.error), unapplied.error.cause)
-    error.__cause__ = unapplied.error
+    if unconfirmed.refused or (_codes(unconfirmed) & of_command and not is_persisting()):
+        return Refused(repeated=unconfirmed.unheard)
+    if not unconfirmed.is_temporary:
+        return unconfirmed.error
+    error = UpdateError(str(unconfirmed.error), unconfirmed.error.cause)
+    error.__cause__ = unconfirmed.error
     return error
 
 
-def is_busy(unapplied: Unapplied) -> bool:
+def is_busy(unconfirmed: Unconfirmed) -> bool:
     """Return whether the transaction failed because of concurrent writes."""
-    return bool(_codes(unapplied) & {REFUSED, CONFLICT})
+    return bool(_codes(unconfirmed) & {REFUSED, CONFLICT})
 
 
-def _codes(unapplied: Unapplied) -> set[str]:
-    return {reason.code for reason in unapplied.error.cancellation_reasons if reason is not None}
+def _codes(unconfirmed: Unconfirmed) -> set[str]:
+    return {reason.code for reason in unconfirmed.error.cancellation_reasons if reason is not None}
 
 
 def send_together(
@@ -168,7 +175,7 @@ def send_together(
     participants: Sequence[Participant],
     *,
     more: Sequence[Action] = (),
-) -> Unapplied | None:
+) -> Unconfirmed | None:
     """Send the row's own write with its participants and the user's writes, `more`. Return None once it is applied.
 
     Each try builds the participants first, because the own write may depend on them. Late copies are
@@ -192,14 +199,14 @@ def send_together(
         if more:
             _check_rows(more, actions[1 + len(more) :])
         optional = [action for each, written in built if isinstance(each, OptionalParticipant) for action in written]
-        unapplied = transact_write(table, actions, theirs=[*more, *optional])
-        if unapplied is None:
+        unconfirmed = transact_write(table, actions, theirs=[*more, *optional])
+        if unconfirmed is None:
             return None
-        unapplied.unheard = unheard = unheard or unapplied.unheard
-        if not _is_participant_refused(unapplied, built, first=1 + len(more)):
-            return unapplied
+        unconfirmed.unheard = unheard = unheard or unconfirmed.unheard
+        if not _is_participant_refused(unconfirmed, built, first=1 + len(more)):
+            return unconfirmed
         if (retries >= TRIES - 1 and not is_persisting()) or not slept_before_retry(retries):
-            return unapplied
+            return unconfirmed
         retries += 1
 
 
@@ -209,12 +216,12 @@ def send_though_busy(
     participants: Sequence[Participant],
     *,
     more: Sequence[Action] = (),
-) -> Unapplied | None:
+) -> Unconfirmed | None:
     """Send a command, and start over if its rows keep changing."""
     for _ in range(_TRIES_THOUGH_BUSY - 1):
-        unapplied = send_together(table, own, participants, more=more)
-        if unapplied is None or unapplied.refused or not is_busy(unapplied):
-            return unapplied
+        unconfirmed = send_together(table, own, participants, more=more)
+        if unconfirmed is None or unconfirmed.refused or not is_busy(unconfirmed):
+            return unconfirmed
     return send_together(table, own, participants, more=more)
 
 
@@ -248,10 +255,10 @@ def _row(action: Action) -> tuple[str, str | None, str | None]:
 
 
 def _is_participant_refused(
-    unapplied: Unapplied, built: Sequence[tuple[Participant, Sequence[Action]]], first: int
+    unconfirmed: Unconfirmed, built: Sequence[tuple[Participant, Sequence[Action]]], first: int
 ) -> bool:
     """Tell each participant why its writes were refused. Return whether only participants were refused."""
-    reasons = unapplied.error.cancellation_reasons
+    reasons = unconfirmed.error.cancellation_reasons
     if any(reason is not None and reason.code == REFUSED for reason in reasons[:first]):
         return False
     is_refused, at = False, first
@@ -262,3 +269,97 @@ def _is_participant_refused(
             participant.handle_refusal(own)
             is_refused = True
     return is_refused
+
+
+FEATURES = (
+    (frozenset({"repeat", "queued"}), "repeats", "NextRound"),
+    (frozenset({"group"}), "groups.queue", "Groups"),
+    (frozenset({"follow_ups"}), "children.follow_ups", "FollowUps"),
+    (frozenset({"follow_ups"}), "children.joins", "ChildList"),
+    (frozenset({"waits", "follow_ups", "blockers", "awaited_signals", "wait_until"}), "signals", "Waits"),
+    (frozenset({"parent"}), "children.joins", "ChildCount"),
+    (frozenset({"checkpoints"}), "checkpoints", "Parts"),  # last, because another round begins without parts
+)
+"""Names of row attributes and of `Journal.additions`, and the participant they concern, in the order of writing."""
+
+_NAMES = frozenset[str]().union(*(names for names, _, _ in FEATURES))
+
+
+def first_turn(repeat: Repeat, at: datetime) -> tuple[datetime, Item] | None:
+    """Return a repeating task's first due time and attributes, or None if it never occurs."""
+    return cast("tuple[datetime, Item] | None", _import("repeats", "first_stored_turn")(repeat, at))
+
+
+def creation_participants(row: TaskRow, item: Item) -> Sequence[Participant]:
+    return [] if _NAMES.isdisjoint(item) else _without_none(each.for_creation(row, item) for each in _features(item))
+
+
+def after_claim(claim: Any) -> Transition | None:
+    """Import a claimed row's features, and return the write that one of them needs before the block."""
+    stored = claim.task._row_state.stored
+    if _NAMES.isdisjoint(stored):
+        return None
+    found = [feature.after_claim(claim) for feature in _features(stored)]
+    return next((each for each in found if each is not None), None)
+
+
+def success_participants(journal: Any, row: TaskRow) -> Sequence[Participant]:
+    """Return the participants in recording a success. `row` is the claimed row, or a newer one."""
+    asked, stored = journal.additions, row._row_state.stored
+    if not asked and _NAMES.isdisjoint(stored):
+        return []
+    return _without_none(each.for_success(journal, row) for each in _features(stored, asked))
+
+
+def ignoring_participants(row: TaskRow) -> Sequence[Participant]:
+    return _without_none(each.for_ignoring(row) for each in _features(row._row_state.stored))
+
+
+def deletion_participants(row: TaskRow) -> Sequence[Participant]:
+    return _without_none(each.for_deletion(row) for each in _features(row._row_state.stored))
+
+
+def change_other_end(journal: Any, end: Transition) -> None:
+    """Let features change a failure or release before it is sent."""
+    for feature in _features(journal.additions):
+        feature.change_other_end(journal, end)
+
+
+def giving_up_guards(journal: Any) -> Sequence[Guard]:
+    """Return the conditions that the row must meet when a run gives up its task."""
+    features = _features(journal.claim.task._row_state.stored)
+    return [guard for feature in features for guard in feature.giving_up_guards(journal)]
+
+
+def check_decision(journal: Any, row: TaskRow) -> None:
+    """Raise a TaskNotReadyError if the run has decided without a signal that has come since."""
+    _import("signals", "Waits").for_success(journal, row)
+
+
+def after_last_failure(row: TaskRow, now: datetime, claim: Any = None) -> Transition | None:
+    """Return the transition that keeps a task going after its last attempt, if there is one."""
+    found = (feature.after_last_failure(row, now, claim) for feature in _features(row._row_state.stored))
+    return next((each for each in found if each is not None), None)
+
+
+def last_run(row: TaskRow, outcome: str, attempt: int, ended: datetime) -> dict[str, Any]:
+    """Return a repeating task's record for a round without success."""
+    if "repeat" not in row._row_state.stored:
+        return {}
+    return cast("dict[str, Any]", _import("repeats", "last_run")(row, outcome, attempt, ended))
+
+
+def _without_none(found: Iterable[Participant | None]) -> list[Participant]:
+    return [each for each in found if each is not None]
+
+
+def _features(stored: Collection[str], asked: Collection[str] = ()) -> list[type[Participant]]:
+    return [
+        _import(module, participant)
+        for names, module, participant in FEATURES
+        if not (names.isdisjoint(stored) and names.isdisjoint(asked))
+    ]
+
+
+def _import(module: str, name: str) -> Any:
+    return getattr(import_module(f"pynamodb_tracker.features.{module}"), name)

@@ -1,8 +1,5 @@
 """Finding out from the row why an operation was refused, or whether it was applied."""
 
-from __future__ import annotations
-
-import logging
 from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import TypeVar
@@ -24,25 +21,23 @@ from pynamodb_tracker.exceptions import (
     TaskNotReadyError,
     TaskNotStartableError,
 )
+from pynamodb_tracker.instrumentation import log
 from pynamodb_tracker.model.failure import ABANDONED, Failure, add_note
 from pynamodb_tracker.model.failure_log import failures_in_row
 from pynamodb_tracker.model.row import TaskRow, has_later_format, later_format_error
 from pynamodb_tracker.model.serialization import same
 from pynamodb_tracker.status import Codes, end_of
 from pynamodb_tracker.writes.lock import Claim, Journal
-from pynamodb_tracker.writes.statements import StepStatements, get
-from pynamodb_tracker.writes.transition import Transition
+from pynamodb_tracker.writes.transition import StepStatements, Transition, get
 
 E = TypeVar("E", bound=TaskError)
 T = TypeVar("T", bound=TaskRow)
 
-log = logging.getLogger("pynamodb_tracker")
 
 _NO_RESULT = "ended without a result"
 
 
 def build_error(row: TaskRow, kind: type[E], operation: str, why: str) -> E:
-    """Return an error that says why the row refuses the operation."""
     return kind(f"cannot {operation} {type(row).__name__} {row.task_id!r}: {why}", task_id=row.task_id, task=row)
 
 
@@ -70,7 +65,6 @@ def abandoned_attempts(row: TaskRow, codes: Codes, now: datetime) -> list[Failur
 
 
 def is_held_by(row: TaskRow, codes: Codes, tokens: Collection[str]) -> bool:
-    """Return whether a claim with one of these tokens holds the row."""
     return row.lock in tokens and row.status == codes.in_progress
 
 
@@ -88,7 +82,6 @@ def is_startable(row: TaskRow, codes: Codes, now: datetime, *, on_time: bool = F
 
 
 def check_format(row: TaskRow, operation: str) -> None:
-    """Raise a TaskFormatError if this version does not know the row's format."""
     if has_later_format(row):
         raise later_format_error(row, operation)
 
@@ -109,7 +102,6 @@ def check_life(row: TaskRow, meant: TaskRow | None, operation: str) -> None:
 
 
 def not_found_error(statements: StepStatements[T], task_id: str, operation: str) -> TaskNotFoundError:
-    """Return the error for a missing task."""
     name = statements.model.__name__
     advice = f". Call {name}.create({task_id!r}) first" if operation.startswith("start ") else ""
     return TaskNotFoundError(f"cannot {operation} {name} {task_id!r}: it does not exist{advice}", task_id=task_id)
@@ -122,7 +114,6 @@ def is_other_payload(statements: StepStatements[T], row: T, payload: str) -> boo
 
 
 def payload_mismatch(row: TaskRow, operation: str) -> PayloadMismatchError:
-    """Return the error for another payload."""
     why = (
         "it was started with another payload before. Send that payload again, or use another task id. A failed or "
         "ignored task accepts a new payload after reopen"
@@ -161,7 +152,6 @@ def refusal(statements: StepStatements[T], row: T, operation: str, if_held: str 
 
 
 def cancelled_error(row: TaskRow, operation: str) -> TaskCancelledError:
-    """Return the error for a cancelled task."""
     why = describe_cancellation(row)
     if end_of(row.status) is None:
         why = f"it is {row.tracker.name_of(row.status)}, because {why}"
@@ -174,13 +164,12 @@ def describe_cancellation(row: TaskRow) -> str:
     """Say when, by whom and why a task was cancelled, and at which step."""
     if row.cancelled is None:  # another program has removed the record
         return "it was cancelled"
-    number, time, by, reason = row.cancelled
+    number, time, by, reason, _ = row.cancelled
     why = f" ({reason})" if reason else ""
     return f"it was cancelled at {row.tracker.step_named_by(number)} by {by} at {clock.in_words(time)}{why}"
 
 
 def not_due_error(row: TaskRow, operation: str) -> TaskNotReadyError:
-    """Return the error for a task that is not due yet."""
     then = f"waits for {row.waits_for}, so it becomes due then"
     if row.waits_for is None:
         then = f"due at {row.due_time}. Try again then"
@@ -188,7 +177,6 @@ def not_due_error(row: TaskRow, operation: str) -> TaskNotReadyError:
 
 
 def kept_changing_error(model: type[TaskRow], task_id: str, operation: str, tries: int) -> TaskNotReadyError:
-    """Return the error for a task that changed before each write."""
     return TaskNotReadyError(
         f"cannot {operation} {model.__name__} {task_id!r}: it changed {tries} times during the call. Try again",
         task_id=task_id,
@@ -196,7 +184,6 @@ def kept_changing_error(model: type[TaskRow], task_id: str, operation: str, trie
 
 
 def other_holder_error(row: TaskRow, operation: str, meant: str) -> TaskLockedError:
-    """Return the error for a task with a different holder."""
     why = f"it is not held by {meant}. Attempt {row.attempt} is {describe_holder(row)}"
     return build_error(row, TaskLockedError, operation, why)
 

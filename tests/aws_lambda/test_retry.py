@@ -401,9 +401,9 @@ def test_where_workers_meet_they_spread(clock: StoppedClock, monkeypatch: pytest
     met = []
     answered = ClaimWindow.note_answer
 
-    def noted(window: ClaimWindow, *, was_taken: bool | None) -> None:
-        met.append(was_taken)
-        answered(window, was_taken=was_taken)
+    def noted(window: ClaimWindow, *, lost_to_other: bool | None) -> None:
+        met.append(lost_to_other)
+        answered(window, lost_to_other=lost_to_other)
 
     monkeypatch.setattr(ClaimWindow, "note_answer", noted)
     monkeypatch.setattr(DueTasks, "ids", lambda *_: iter(["o-1", "o-2"]))  # it lags

@@ -57,7 +57,7 @@ KNOWN = BENCHMARKS | BY_NAME_ONLY
 
 PRINTED = Path(__file__).parent / "printed"
 KEPT = ("cost", "cpu")
-"""Their tables are kept: tests/cost/test_documented.py compares docs/explanation/cost.md with them."""
+"""Their tables are kept: tests/cost/test_cost_page.py compares docs/explanation/cost.md with them."""
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""How long tasks wait in a small shop at real speed: three minutes, two workers, a restart and a kill."""
+"""Measure how long tasks wait in a small shop at real speed: three minutes, two workers, a restart and a kill."""
 
 import itertools
 import json

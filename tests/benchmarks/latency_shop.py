@@ -1,4 +1,4 @@
-"""A small shop for the benchmark of latency: its use cases, its functions, and a worker process that notes each run."""
+"""Run a small shop for the benchmark of latency: its use cases, its functions, and a worker process that notes each run."""
 
 import asyncio
 import json

@@ -9,7 +9,7 @@ import random
 import statistics
 from collections.abc import Iterator
 
-from pynamodb_tracker.cost import NEW_TABLE_UNITS, PARTITION_UNITS, Load, shards_for, write_units
+from pynamodb_tracker.model.cost import NEW_TABLE_UNITS, PARTITION_UNITS, Load, shards_for, write_units
 from pynamodb_tracker.presentation.text import count
 from tests.benchmarks.tables import table
 

@@ -1,4 +1,4 @@
-"""Tasks that mostly wait, 200 at a time: an event loop and its threads, beside a thread for each of them.
+"""Measure tasks that mostly wait, 200 at a time: an event loop and its threads, beside a thread for each of them.
 
 Every function sleeps for half a second. The last lines tell how many callbacks hold the loop up, by asyncio's debug
 mode: with Python's garbage collector as it is, and after gc.freeze(). All threads wait for a full collection, which

@@ -1,4 +1,4 @@
-"""How long the page takes for the overview of 11,028 tasks in every state: asked for anew, and kept."""
+"""How long the page takes to show 11,028 tasks in every state: asked for anew, and kept."""
 
 import time
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ REPEATED = 15
 
 
 def report() -> Iterator[str]:
-    yield "The overview of 11,028 tasks on dynoxide, median and range of 15"
+    yield "The page of 11,028 tasks on dynoxide, median and range of 15"
     with engine() as found:
         if isinstance(found, str):
             yield found
@@ -32,7 +32,7 @@ def report() -> Iterator[str]:
 
 
 def time_of(client: TestClient) -> float:
-    """Return the seconds that the overview takes."""
+    """Return the seconds that the page takes."""
     began = time.perf_counter()
     assert client.get("/Pile/").status_code == 200
     return time.perf_counter() - began

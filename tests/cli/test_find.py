@@ -60,7 +60,7 @@ def test_options_narrow_the_search() -> None:
     ("arguments", "why"),
     [
         (["c-7"], "'c-7' is not NAME=VALUE, as in customer=c-7"),
-        (["custmer=c-7"], "Letter has no FindBy(custmer); did you mean 'customer'?"),
+        (["custmer=c-7"], "Letter does not have FindBy(custmer); did you mean 'customer'?"),
         (["customer=c-7", "--state", "sent"], "'sent' is not a state: write STEP.STATUS"),
     ],
 )

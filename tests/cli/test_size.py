@@ -5,7 +5,7 @@ import statistics
 
 import pytest
 
-from pynamodb_tracker.cost import Load, shards_for, size_for
+from pynamodb_tracker.model.cost import Load, shards_for, size_for
 from tests.benchmarks import layouts
 from tests.cli.command import run
 from tests.support.pages import ROOT, Page

@@ -1,4 +1,8 @@
-"""The fixtures of the contract: the engines, and the stopped clock."""
+"""The fixtures of the contract: the engines, and the stopped clock.
+
+A behaviour is tested on dynoxide, which answers as AWS does. The same tests run on moto for those whose own tests do:
+in `make environments`, with each Python and with the oldest moto.
+"""
 
 from collections.abc import Iterator
 

@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 
 from pynamodb_tracker import ExecutionContext, GiveUp, RetryLater, Step, UseCase
 from pynamodb_tracker.control import flow
-from pynamodb_tracker.presentation.history import find_passing
+from pynamodb_tracker.presentation.history import passing_of
 from pynamodb_tracker.presentation.task_facts import steps_of
 from pynamodb_tracker.testing import StoppedClock
 from tests.support.recorder import recorded
@@ -110,7 +110,7 @@ def test_tasks_come_to_the_step_that_their_runs_have_chosen(clock: StoppedClock)
     Parcel.send.run_all(lambda _: None)
     clock.advance(11 * MINUTE)
     Parcel.create("p-3")
-    came = {each.step.name: sum(each.came) for each in find_passing(steps_of(Parcel))}
+    came = {each.step.name: sum(each.came) for each in passing_of(steps_of(Parcel), flow.read(Parcel))}
     assert came == {"check": 6, "pack": 2, "send": 3, "refund": 1}
 
 

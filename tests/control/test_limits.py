@@ -555,7 +555,7 @@ def test_a_block_that_outlives_its_slot_is_logged(
 
     assert Order.pay.run_all(outlive).succeeded == ["o-1"]
     [said] = [each.getMessage() for each in caplog.records if each.levelno == logging.ERROR]
-    text = "order pay of 'o-1' keeps running but lost its slot of the limit bank, so one task too many may be running: "
+    text = "Order.pay of 'o-1' keeps running but lost its slot of the limit bank, so one task too many may be running: "
     assert said.startswith(f"{text}{why}")
 
 

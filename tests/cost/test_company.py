@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from pynamodb_tracker import GiveUp, Repeat
-from pynamodb_tracker.testing import StoppedClock
 from tests.engine.proxy import Proxy
 from tests.support.proxy_rules import targets, transactions, writes
 from tests.support.rows import item_bytes
@@ -30,20 +29,6 @@ def actions(proxy: Proxy) -> list[list[str]]:
     return [[kind for item in body["TransactItems"] for kind in item] for body in bodies]
 
 
-def test_an_occurrence_is_2_requests_and_6_units_as_any_run_is(
-    order: Any, proxy: Proxy, stopped_clock: StoppedClock
-) -> None:
-    order.create(ID, repeat=Repeat.every(MINUTE))
-
-    order.confirm.run(ID, nothing)
-    order.ship.run(ID, nothing)
-    stopped_clock.advance(MINUTE)
-    order.confirm.run(ID, nothing)
-
-    assert targets(proxy) == ["UpdateItem", "PutItem", *["UpdateItem"] * 6]
-    assert writes(proxy) == [1, 2, *[3] * 6]
-
-
 def test_the_last_failure_of_an_occurrence_costs_what_any_failure_costs(order: Any, proxy: Proxy) -> None:
     order.create(ID, repeat=Repeat.every(MINUTE))
     order.confirm.run(ID, nothing)
@@ -53,39 +38,6 @@ def test_the_last_failure_of_an_occurrence_costs_what_any_failure_costs(order: A
 
     assert order.get_task(ID).state == order.confirm.pending
     assert writes(proxy) == [1, 2, *[3] * 4]
-
-
-def test_a_success_with_follow_ups_is_1_request(order: Any, proxy: Proxy) -> None:
-    order.create(ID)
-
-    with order.confirm.start(ID) as ctx:
-        for number in range(3):
-            ctx.create(order, f"{ID}/{number}")
-
-    assert targets(proxy) == ["PutItem", "UpdateItem", "TransactWriteItems"]
-    assert actions(proxy) == [["Update", "Put", "Put", "Put"]]
-    assert transactions(proxy) == [4 + 3 * 3]
-
-
-def test_a_join_is_1_request_for_its_begin_and_a_read_more_for_each_child(order: Any, proxy: Proxy) -> None:
-    order.create(ID)
-    with order.confirm.start(ID) as ctx:
-        for number in range(2):
-            ctx.create(order, f"{ID}/{number}", wait=True)
-    begun = len(proxy.log)
-
-    for number in range(2):
-        order.confirm.run(f"{ID}/{number}", nothing)
-        order.ship.run(f"{ID}/{number}", nothing)
-    ended = len(proxy.log)
-    order.ship.run(ID, nothing)
-
-    assert targets(proxy)[:begun] == ["PutItem", "UpdateItem", "TransactWriteItems"]
-    run = ["UpdateItem", "UpdateItem"]
-    assert targets(proxy)[begun:ended] == [*run, "UpdateItem", "GetItem", "TransactWriteItems"] * 2
-    assert targets(proxy)[ended:] == run
-    assert actions(proxy) == [["Update", "Put", "Put", "Put"], ["Update", "Update"], ["Update", "Update"]]
-    assert transactions(proxy) == [6 + 2 * 3, 6, 8]
 
 
 def test_the_list_of_children_costs_2_units_for_each_kb_and_is_read_only_where_a_task_waits(

@@ -1,4 +1,4 @@
-"""Each figure on the page about cost is measured, worked out from what is measured, or printed by `make bench`."""
+"""Each figure of README and of the page about cost is measured, worked out from that, or printed by `make bench`."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -15,7 +15,8 @@ from pynamodb.attributes import UnicodeAttribute
 
 from pynamodb_tracker import ConcurrencyLimit, FindBy, Repeat, Signal, Step, Task, UseCase
 from pynamodb_tracker.aws_lambda import handles
-from pynamodb_tracker.cost import IDLE_READS, Load, dollars, size_for, write_units
+from pynamodb_tracker.control import watch
+from pynamodb_tracker.model.cost import IDLE_READS, Load, dollars, size_for, write_units
 from pynamodb_tracker.presentation.children import family_of
 from pynamodb_tracker.presentation.task_facts import read_task
 from pynamodb_tracker.testing import sqs_event, stopped_clock
@@ -24,11 +25,13 @@ from tests.benchmarks.cost import SIZES, measured
 from tests.benchmarks.settings import Further
 from tests.benchmarks.usage import Usage, usages
 from tests.benchmarks.ways import engine
-from tests.cost.test_documented import ROOT, cells, shown
 
 PAGE = "docs/explanation/cost.md"
+ROOT = Path(__file__).parents[2]
 PRINTED = Path(__file__).parents[1] / "benchmarks" / "printed"
 MINUTE = timedelta(minutes=1)
+LONG = "failure with a traceback of 2 KB"
+AGAIN = "the same failure again"
 OF_OWN = ", and your own rows twice"
 
 
@@ -140,6 +143,18 @@ def benched() -> Benched:
     return found
 
 
+def cells(page: str, row: str) -> list[str]:
+    """Return the cells of a row of a table."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    lines = [line.strip("|").split("|") for line in text.splitlines() if line.startswith("|")]
+    ((_, *found),) = [line for line in lines if line[0].strip() == row and not line[1].strip().startswith("**")]
+    return [cell.strip() for cell in found]
+
+
+def shown(*values: float) -> str:
+    return "; ".join(f"{value:g}" for value in values)
+
+
 def w(*used: Usage) -> str:
     return shown(*(each.write_units for each in used))
 
@@ -212,6 +227,24 @@ def of_signals(shop: Shop) -> Iterator[tuple[str, list[str]]]:
     yield "a repeated or late signal", [w(again), shown(again.read_units)]
 
 
+def of_people(shop: Shop) -> Iterator[tuple[str, list[str]]]:
+    one = shop.use(partial(Order.cancel, shop.order(), reason="by phone"))
+    yield "`cancel`", [w(one), shown(one.read_units)]
+    few, many = (cancel_with(shop, number) for number in (1, 3))
+    writes, reads = ((getattr(many, each) - getattr(few, each)) / 2 for each in ("write_units", "read_units"))
+    assert reads == 1
+    own = [f"{few.write_units - writes:g} + {writes:g}*k*", f"{few.read_units - reads:g} + *k*"]
+    yield "`cancel` with *k* children", own
+
+
+def cancel_with(shop: Shop, children: int) -> Usage:
+    run, ctx = shop.started(shop.order())
+    for child in range(children):
+        ctx.create(Order, f"{ctx.task.task_id}/{child}", wait=True)
+    shop.end(run)
+    return shop.use(partial(Order.cancel, ctx.task.task_id, reason="by phone", children=True))
+
+
 def of_merging(shop: Shop) -> Iterator[tuple[str, list[str]]]:
     later: dict[str, Any] = {"due_time": timedelta(hours=1)}
     task_id = shop.order(**later)
@@ -234,10 +267,11 @@ def of_merging(shop: Shop) -> Iterator[tuple[str, list[str]]]:
 
 def of_repeats(shop: Shop) -> Iterator[tuple[str, list[str]]]:
     with stopped_clock() as clock:
-        Nightly.create("n-1", repeat=Repeat.every(MINUTE))
+        created = shop.use(partial(Nightly.create, "n-1", repeat=Repeat.every(MINUTE)))
         one = shop.use(partial(Nightly.work.run, "n-1", nothing))
         clock.advance(10 * MINUTE)
         late = shop.use(partial(Nightly.work.run, "n-1", nothing))
+    yield "a rule, in addition", [shown(created.requests - 1), f"{created.write_units - 2:g} per KB", "0"]
     yield "an occurrence of a repeating task", [shown(one.requests), w(one), "0"]
     yield "the same, after missed occurrences", [shown(late.requests), w(late), "0"]
 
@@ -286,7 +320,7 @@ def of_groups(shop: Shop) -> Iterator[tuple[str, list[str]]]:
     yield "a group task's end that passes the turn on", figures(hands_on)
 
 
-@pytest.mark.parametrize("rows", [of_runs, of_events, of_signals, of_merging])
+@pytest.mark.parametrize("rows", [of_runs, of_events, of_signals, of_people, of_merging])
 def test_each_operation_costs_what_the_page_says(shop: Shop, rows: Rows) -> None:
     found = dict(rows(shop))
     assert {row: cells(PAGE, row) for row in found} == found
@@ -317,6 +351,38 @@ def test_each_setting_that_is_a_benchmark_costs_what_the_page_says(benched: Benc
         "`reopen`": [w(small["reopen"]), "0"],
     }
     assert {row: cells(PAGE, row) for row in expected} == expected
+
+
+def test_the_readme_says_what_a_run_takes(benched: Benched) -> None:
+    small = {name: used[0] for name, used in benched["library"].items()}
+    run, failing, first = small["run"], small["failing run"], small[LONG]
+    assert cells("README.md", "create") == [shown(small["create"].requests), shown(small["create"].write_units)]
+    assert cells("README.md", "run: claim and finish") == [shown(run.requests), shown(run.write_units)]
+    assert cells("README.md", "run that fails") == [shown(failing.requests), shown(failing.write_units)]
+    assert cells("README.md", "run that fails with a new, long traceback") == [
+        shown(first.requests),
+        shown(first.write_units),
+    ]
+    assert (small[AGAIN].requests, small[AGAIN].write_units) == (failing.requests, failing.write_units)
+    refused = small["refused, with the reason"]
+    assert cells("README.md", "refused claim, with its reason") == [
+        shown(refused.requests),
+        f"{shown(refused.write_units)}, and {shown(refused.read_units)} read unit",
+    ]
+
+
+def test_the_page_says_what_failures_and_large_data_take(benched: Benched) -> None:
+    found = benched["library"]
+    assert cells(PAGE, f"a {LONG}") == [shown(found[LONG][0].write_units), "0"]
+    assert cells(PAGE, AGAIN) == [shown(found[AGAIN][0].write_units), "0"]
+    assert cells(PAGE, "create") == [shown(each.write_units) for each in found["create"]]
+    assert cells(PAGE, "run that does not use it") == [shown(each.write_units) for each in found["run"]]
+    assert cells(PAGE, "run that changes it") == [both(each) for each in found["run that adds to data"]]
+
+
+def test_a_failure_costs_the_same_whatever_the_size_of_the_data(benched: Benched) -> None:
+    for name, expected in {"failing run": (2, 6), LONG: (3, 7), AGAIN: (2, 6)}.items():
+        assert {(each.requests, each.write_units) for each in benched["library"][name]} == {expected}
 
 
 def test_data_costs_what_the_page_says(benched: Benched) -> None:
@@ -398,6 +464,14 @@ def test_queries_and_idle_workers_cost_what_the_page_says(benched: Benched) -> N
     assert f"at most {IDLE_READS:,} read units per hour, step and shard" in text
     assert f"about ${dollars(reads=IDLE_READS * 730):.2f} a month" in text
     assert size_for(Load(rate=1)).idle_worker_dollars_per_month == pytest.approx(dollars(reads=IDLE_READS * 730))
+    of_pauses = dollars(reads=0.5 * timedelta(hours=730) / watch.INTERVAL)
+    assert f"every {watch.INTERVAL.seconds} seconds, or {of_pauses * 100:.0f} cents a month" in text
+
+
+def test_the_page_gives_the_prices_by_which_dollars_are_calculated() -> None:
+    prices = [dollars(writes=1_000_000), dollars(reads=1_000_000)]
+    told = "${:g} per million write units and ${:g} per million read units".format(*prices)
+    assert told in text_of(PAGE)
 
 
 def text_of(page: str) -> str:
@@ -429,6 +503,8 @@ def test_alternatives_cost_what_the_benchmark_has_printed() -> None:
     million = cells("docs/comparison.md", "a million orders with three steps")
     assert million[1] == f"no steps, {price(of_small[ways[3]])} for a million calls"
     assert million[5] == f"{price(of_small[ways[2]])} for one step"
+    assert of_small[ways[3]] * 4 == of_small[ways[0]]
+    assert "It costs a quarter." in text_of("docs/comparison.md")
     refused = [units["refused claim", way][2].strip("*") for way in ways[:3]]
     refused.append(units["refused, with the reason", ways[3]][2].strip("*"))
     assert cells(PAGE, "refused claim, 20 KB") == refused

@@ -193,13 +193,13 @@ MOST_WORDS = {
     "In AWS Lambda": 1_500,
     "Model your work": 3_900,
     "Test, and migrate": 1_100,
-    "Inspect and intervene": 3_200,
+    "Inspect and intervene": 3_250,
     "Deploy": 2_900,
     "Plan": 4_100,
     "Reference": 3_700,
     "Internals": 3_900,
 }
-"""Without code, of the pages of a section of the site."""
+"""Without code, but with the texts of pictures, of the pages of a section of the site."""
 
 MOST_IN_ALL = 30_000
 

@@ -132,10 +132,18 @@ SEARCHED = {
     "heartbeat": "long-runs",
     "how do I rename a step": "deploy-a-new-version",
     "idempotency": "exactly-once",
+    "kubernetes": "run-a-worker",
     "lambda": "lambda",
+    "late payment": "wait-for-a-signal",
+    "message delivered twice": "troubleshoot",
+    "money": "store-and-find-data",
+    "order hangs": "see-what-is-stuck",
     "permissions": "deploy-the-table",
+    "refund": "cancel-and-refund",
     "restore backup": "recover-after-a-restore",
     "sqs": "process-sqs-batches",
+    "task does not start": "troubleshoot",
+    "test with several processes": "develop-locally",
     "webhook": "wait-for-a-signal",
 }
 """What people search for, and the guide that they have to find first."""

@@ -51,7 +51,7 @@ def test_the_use_cases_that_are_compared_are_those_that_are_imported(shop: type[
 
 
 def test_a_class_without_a_table_cannot_be_examined() -> None:
-    with pytest.raises(TypeError, match="has no table"):
+    with pytest.raises(TypeError, match="lacks a table"):
         examine(Task)
 
 

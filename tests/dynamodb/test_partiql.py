@@ -10,7 +10,7 @@ from pynamodb.expressions.operand import Path
 from pynamodb.expressions.update import Action
 
 from pynamodb_tracker.dynamodb import partiql
-from pynamodb_tracker.writes.prepared import PreparedWrite, fill, slot
+from pynamodb_tracker.writes.conditions import PreparedWrite, fill, parameter
 from tests.support.shop import Order
 
 KEY = {"task_id": {"S": "o-1"}, "use_case_id": {"S": "order"}}
@@ -18,7 +18,7 @@ KEY = {"task_id": {"S": "o-1"}, "use_case_id": {"S": "order"}}
 status, errors = NumberAttribute(attr_name="status"), ListAttribute[Any](attr_name="errors")
 fence = NumberAttribute(attr_name="fence")
 numbers, x = NumberSetAttribute(attr_name="numbers"), UnicodeAttribute(attr_name="x")
-IS_X = x == slot(x, "x")
+IS_X = x == parameter(x, "x")
 
 
 def request(*actions: Action, condition: Condition = IS_X, returned: str | None = None, number: str = "10") -> Any:
@@ -34,9 +34,11 @@ def named(name: str) -> UnicodeAttribute:
 
 def test_an_update_has_the_values_of_its_changes_its_key_and_its_condition_in_that_order() -> None:
     unfinished, dotted, quoted = Path("unfinished"), Path(named("a.b")), Path(named('say "x"'))
-    number: Any = slot(status, "number")
+    number: Any = parameter(status, "number")
     actions = named("a.b").remove(), fill(status, "number"), unfinished[9999].set(Path(fence) + number)
-    condition = (status.is_in(number, 7) & unfinished.exists()) | (~(dotted <= slot(x, "x")) & quoted.does_not_exist())
+    condition = (status.is_in(number, 7) & unfinished.exists()) | (
+        ~(dotted <= parameter(x, "x")) & quoted.does_not_exist()
+    )
     found = partiql.statement(
         "UpdateItem", request(*actions, named('say "x"').remove(), condition=condition, returned="ALL_NEW")
     )

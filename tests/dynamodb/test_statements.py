@@ -16,8 +16,8 @@ from pynamodb_tracker.dynamodb import partiql
 from pynamodb_tracker.model.changes import Changes
 from pynamodb_tracker.transitions import StepStatements
 from pynamodb_tracker.transitions.success import build_success
+from pynamodb_tracker.writes.conditions import PreparedWrite
 from pynamodb_tracker.writes.lock import Journal
-from pynamodb_tracker.writes.prepared import PreparedWrite
 from tests.engine.engine import Engine
 from tests.support.engines import quick_session
 from tests.support.writes import Order, as_told, claim_of, rendered, told_name, writes_of_deliver, writes_of_ship
@@ -325,8 +325,8 @@ def test_whatever_a_block_sets_and_removes_is_stored_as_it_is_alone(rows: Rows) 
     for number in (0, 7, 14):
         changed = changes(number)
         success = build_success(Journal(claim), changed, ())
-        write, (_, slots) = rendered(statements, success), success.shape_and_slots()
-        own = {name: value for name, value in slots.items() if name.startswith("own ")}
+        write, (_, parameters) = rendered(statements, success), success.shape_and_parameters()
+        own = {name: value for name, value in parameters.items() if name.startswith("own ")}
 
         told, different = differences(
             rows,

@@ -20,21 +20,18 @@ from pynamodb_tracker.features import merges as of_merges
 from pynamodb_tracker.features import overflow as of_overflow
 from pynamodb_tracker.features import repeats as of_repeats
 from pynamodb_tracker.features import signals as of_signals
-from pynamodb_tracker.features import waits
 from pynamodb_tracker.features.checkpoints import Parts
 from pynamodb_tracker.features.children import joins as of_joins
 from pynamodb_tracker.features.children.follow_ups import FollowUps
 from pynamodb_tracker.features.groups import queue as groups
 from pynamodb_tracker.model import references
 from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.transitions import Journal, claims, ending, progress
+from pynamodb_tracker.transitions import claims, ending, success
 from pynamodb_tracker.transitions import commands as by_command
 from pynamodb_tracker.writes import conditions, creations
 from pynamodb_tracker.writes.conditions import Guard as Part
-from pynamodb_tracker.writes.conditions import guard
-from pynamodb_tracker.writes.prepared import PreparedWrite, slot
-from pynamodb_tracker.writes.statements import StepStatements
-from pynamodb_tracker.writes.transition import ONE_MORE, Transition
+from pynamodb_tracker.writes.conditions import PreparedWrite, guard, parameter
+from pynamodb_tracker.writes.transition import ONE_MORE, StepStatements, Transition
 from tests.race import traces_of_commands as commands
 from tests.race import traces_of_creations as of_creations
 from tests.race import traces_of_follow_ups as follow_ups
@@ -102,8 +99,8 @@ def leaving_out(write: str, *names: str) -> Callable[[Patch], None]:
 
         def request(self: Any, transition: Any, task_id: str) -> Any:
             if transition.name.startswith(write):
-                _, slots = transition.shape_and_slots()  # a guard may need the value all the same
-                transition.seen |= {name: slots[name] for name in names if name in slots}
+                _, parameters = transition.shape_and_parameters()  # a guard may need the value all the same
+                transition.seen |= {name: parameters[name] for name in names if name in parameters}
                 left = {name for name in names if write or transition.values.get(name) is None}
                 transition.values = {name: value for name, value in transition.values.items() if name not in left}
             return original(self, transition, task_id)
@@ -115,31 +112,31 @@ def leaving_out(write: str, *names: str) -> Callable[[Patch], None]:
 
 def keep_the_wait(patch: Patch) -> None:
     """Leave what a run has done without in the row."""
-    patch.setattr(waits, "_OF_WAIT", frozenset())
+    patch.setattr(of_signals, "_OF_WAIT", frozenset())
 
 
 def one_join(patch: Patch) -> None:
     """Let the children of an earlier wait of the round count for the later one."""
-    change = waits.Waits.change
+    change = of_signals.Waits.change
 
     def changed(self: Any, success: Transition) -> None:
         change(self, success)
         if self.row.join_token:
             success.values.pop("join_token", None)
 
-    patch.setattr(waits.Waits, "change", changed)
+    patch.setattr(of_signals.Waits, "change", changed)
 
 
 def miss_for_ever(patch: Patch) -> None:
     """Leave a signal among those that the task has done without, although a step waits for it again."""
-    change = waits.Waits.change
+    change = of_signals.Waits.change
 
     def changed(self: Any, success: Transition) -> None:
         change(self, success)
         if "missed_signals" in success.values:
             success.values["missed_signals"] = (self.row.missed_signals or frozenset()) | self.claimed or None
 
-    patch.setattr(waits.Waits, "change", changed)
+    patch.setattr(of_signals.Waits, "change", changed)
 
 
 def forget_the_limit(patch: Patch) -> None:
@@ -170,7 +167,7 @@ def always(*_: object, **__: object) -> Any:
 def any_other_token(patch: Patch) -> None:
     """Refuse only the same token."""
     lock = TaskRow.lock
-    patch.setattr(conditions, "later_token", guard(lambda: lock.does_not_exist() | (lock != slot(lock, "lock"))))
+    patch.setattr(conditions, "later_token", guard(lambda: lock.does_not_exist() | (lock != parameter(lock, "lock"))))
 
 
 def by_token_and_status(patch: Patch) -> None:
@@ -179,13 +176,13 @@ def by_token_and_status(patch: Patch) -> None:
     def landed(lock: Any, row: Any) -> bool:
         return row is not None and row.lock == lock.token and not str(row.state).endswith("in_progress")
 
-    for module in (ending, progress):
+    for module in (ending, success):
         patch.setattr(module, "has_landed", landed)
 
 
 def by_status(patch: Patch) -> None:
     """Interpret a refused finish by the row's status only."""
-    for module in (ending, progress):
+    for module in (ending, success):
         patch.setattr(module, "has_landed", lambda _, row: not str(row.state).endswith("in_progress"))
 
 
@@ -248,13 +245,13 @@ def trust_any_row(patch: Patch) -> None:
 
 def one_slot(patch: Patch) -> None:
     """Put all versions of large data into the same slot."""
-    patch.setattr(Journal, "free_slot", "A")
+    patch.setattr("pynamodb_tracker.model.overflow.free_slot", lambda _: "A")
 
 
 def settle_nothing(patch: Patch) -> None:
     """Continue after a request without an answer as if it could not be applied any more."""
-    patch.setattr(progress, "settle_save", lambda *_: None)
-    patch.setattr(progress, "_keep_out", lambda *_: True)
+    patch.setattr(success, "settle_save", lambda *_: None)
+    patch.setattr(success, "_keep_out", lambda *_: True)
 
 
 def take_nothing_along(patch: Patch) -> None:

@@ -21,6 +21,7 @@ BOUNDED = [
     ("GRm", Faults(twice=1)),
     ("r", Faults(late=1)),
     ("kW1", Faults()),
+    ("ck1", Faults()),
 ]
 COMPLETE = [
     ("cwm", Faults(lost=1)),
@@ -28,6 +29,7 @@ COMPLETE = [
     ("GRm", Faults(twice=1, lost=1)),
     ("rw", Faults(late=1)),
     ("kW1", Faults(lost=1)),
+    ("ckW1", Faults()),
 ]
 """Which programs: c cancels the task, E even while it runs, r and then reopens it, G lets it go to a refund, k cancels
 it with its children; w runs its last step, R its refund, W the step that waits for child 1 and creates another one, 1
@@ -58,7 +60,7 @@ def protocol(who: str, faults: Faults) -> Protocol:
         work = Step(100)
 
     def begin() -> None:
-        if "W" not in who:
+        if "1" not in who:
             Order.create("o", state=Order.refund.ignored if "A" in who else Order.ship.pending)
             return
         Order.create("o")
@@ -70,6 +72,8 @@ def protocol(who: str, faults: Faults) -> Protocol:
         done = Order.cancel("o", reason="by phone", **options)
         if done.effect != "already_cancelled":
             note(f"cancelled {len(done.task.signals or ())} {done.task.request_count or 0}")
+        if "children" in options:
+            note("took its children")
 
     def run(step: Any, block: Any = None) -> None:
         step.run("o", block or (lambda _: None))
@@ -86,7 +90,7 @@ def protocol(who: str, faults: Faults) -> Protocol:
         "G": [partial(cancel, go_to=Order.refund)],
         "H": [partial(cancel, go_to=Order.refund), lambda: Order.refund.ignore("o", reason="no paper")],
         "A": [partial(Order.ship.run, "o", lambda _: None, also_from=[Order.refund.ignored])],
-        "k": [partial(cancel, children=True)],
+        "k": [partial(cancel, by="kim", children=True)],
         "r": [cancel, reopen],
         "w": [partial(run, Order.ship)],
         "W": [partial(run, Order.pack, lambda ctx: ctx.create(Part, "2", wait=True))],
@@ -96,16 +100,16 @@ def protocol(who: str, faults: Faults) -> Protocol:
         "s": [partial(Order.paid.send, "o", 1)],
     }
     programs = [Program(each, tuple(partial(attempt, call) for call in calls[each])) for each in who]
-    return Protocol(programs, faults, partial(_broken, with_children="k" in who), started(begin))
+    return Protocol(programs, faults, _broken, started(begin))
 
 
-def _broken(state: State, *, with_children: bool) -> str | None:
+def _broken(state: State) -> str | None:
     row = item_at(state.rows, "o order")
     status, is_cancelled = value(row, "status"), "cancelled" in row
     seen = [map(int, note.split()[1:]) for note in state.notes if note.startswith("cancelled")]
     is_reopened = "reopened" in state.notes
-    parent = f"order#{value(row, 'creation')}#o"
-    children = [item_at(state.rows, f"{number} child") for number in "12"] if with_children and seen else []
+    parent, took = f"order#{value(row, 'join_token')}#o", "took its children" in state.notes
+    children = [item_at(state.rows, f"{number} child") for number in "12"] if took else []
     signals, requests = next(iter(seen), (9, 9))
     promises = {
         "it has succeeded": status != END or not is_cancelled,

@@ -28,7 +28,7 @@ from pynamodb_tracker.control import records
 from pynamodb_tracker.dynamodb import transact_write
 from pynamodb_tracker.dynamodb.connection import SharedConnection
 from pynamodb_tracker.writes import lock
-from tests.search.table import Rows, answered, dumped
+from tests.search.table import Rows, answered, dumped, with_bytes
 
 BASE = datetime(2026, 1, 1, tzinfo=UTC)
 TICK = timedelta(minutes=10)
@@ -242,7 +242,7 @@ class _Client(clock.Clock):
         answer = self._history[self._at][0]
         if answer == "lost":
             raise ReadTimeoutError(endpoint_url="")
-        found = json.loads(answer.removeprefix("repeated "))
+        found = json.loads(answer.removeprefix("repeated "), object_hook=with_bytes)
         if "error" not in found:
             return dict(found)
         response: Any = {

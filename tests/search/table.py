@@ -32,7 +32,12 @@ _WRITES = {"Put": "PutItem", "Update": "UpdateItem", "Delete": "DeleteItem", "Co
 
 def dumped(value: Any) -> str:
     """Return the text of a request, an item or an answer."""
-    return json.dumps(value, sort_keys=True, default=bytes.hex)  # nobody reads a log of failures here
+    return json.dumps(value, sort_keys=True, default=bytes.hex)
+
+
+def with_bytes(value: dict[str, Any]) -> dict[str, Any]:
+    """Return a part of an answer as a client has it: bytes in place of their text."""
+    return {"B": bytes.fromhex(value["B"])} if isinstance(value.get("B"), str) else value
 
 
 def keys_of(item: Item) -> str:

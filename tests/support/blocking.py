@@ -14,8 +14,7 @@ import pytest
 from pynamodb_tracker import BoundStep
 
 START = [("moto", "start"), ("dynoxide", "start")]
-CLIENTS = [*START, ("moto", "astart")]
-"""Both clients send the same requests, so one engine is enough for asyncio."""
+CLIENTS = [*START, ("moto", "astart"), ("dynoxide", "astart")]
 
 only_blocking = pytest.mark.only_blocking
 

@@ -44,14 +44,17 @@ def is_moto(model: type[Task]) -> bool:
 def chosen(config: pytest.Config, ways: Sequence[tuple[str, ...]]) -> list[Any]:
     """Return the ways to run a test that pytest's options select, as values for `parametrize`.
 
-    pytest does not create the other tests, because creating and skipping thousands takes seconds per process. `--quick`
-    selects moto, `--one-engine` dynoxide, or moto where dynoxide lacks that way.
+    pytest does not create the other tests, because creating and skipping thousands takes seconds per process.
+    `--one-engine` selects dynoxide, or moto where dynoxide lacks that way. With `--quick` as well, it selects one way.
+    `--quick` alone selects moto.
     """
-    if config.getoption("quick"):
-        ways = [way for way in ways if way[0] == "moto"]
-    elif _prefers_dynoxide(config):
+    quick = config.getoption("quick")
+    if _prefers_dynoxide(config):
         ways = [way for way in ways if way[0] == "dynoxide" or ("dynoxide", *way[1:]) not in ways]
-    return values(ways)
+        ways = ways[:1] if quick else ways
+    elif quick:
+        ways = [way for way in ways if way[0] == "moto"]
+    return [pytest.param(*way) for way in ways] if quick else values(ways)
 
 
 def _prefers_dynoxide(config: pytest.Config) -> bool:

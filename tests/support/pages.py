@@ -67,8 +67,9 @@ class Page:
         return lines
 
     def count_words(self) -> int:
-        """Return how many words a reader reads, without code and pictures."""
-        return len(re.sub(r"<picture>.*?</picture>", "", " ".join(self.prose())).split())
+        """Return how many words a reader reads or hears, without code, but with the texts of pictures."""
+        text = re.sub(r'<img [^>]*alt="([^"]*)"[^>]*>', r" \1 ", " ".join(self.prose()))
+        return len(re.sub(r"</?(?:picture|source)[^>]*>", " ", text).split())
 
     def links(self) -> list[str]:
         return _LINK.findall(_SPAN.sub("", "\n".join(self.prose())))

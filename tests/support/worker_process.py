@@ -131,7 +131,7 @@ def ignore(order: Any, *task_ids: str) -> list[str]:
 
 
 def status_keys(order: Any, *task_ids: str) -> list[str]:
-    return [order.tracker.use_case.status_key(10, task_id) for task_id in task_ids]
+    return [order.tracker.status_key(10, task_id) for task_id in task_ids]
 
 
 def _ordered(order: Callable[..., Any], task_id: str, **options: str) -> str:

@@ -12,14 +12,12 @@ from pynamodb_tracker.clock import NEVER, stamp
 from pynamodb_tracker.control import limit
 from pynamodb_tracker.dynamodb.connection import sharing_requests
 from pynamodb_tracker.features.checkpoints import build_save_of_parts
-from pynamodb_tracker.features.children.child_list import ChildList
 from pynamodb_tracker.features.children.follow_ups import follow_ups_of
-from pynamodb_tracker.features.children.joins import build_adoption, build_count, build_last_count
+from pynamodb_tracker.features.children.joins import ChildList, build_adoption, build_count, build_last_count
 from pynamodb_tracker.features.groups import queue as groups
 from pynamodb_tracker.features.merges import build_merge, restart_values
 from pynamodb_tracker.features.repeats import Turn, build_next_round, build_pin
-from pynamodb_tracker.features.signals import build_send_write
-from pynamodb_tracker.features.waits import Waits
+from pynamodb_tracker.features.signals import Waits, build_send_write
 from pynamodb_tracker.model.cancelled import CancelRecord
 from pynamodb_tracker.model.row import Membership, load
 from pynamodb_tracker.testing import stopped_clock
@@ -27,21 +25,20 @@ from pynamodb_tracker.transitions import Claim, Journal, StepStatements
 from pynamodb_tracker.transitions.cancelling import build_cancel
 from pynamodb_tracker.transitions.claims import build_shut_out
 from pynamodb_tracker.transitions.commands import (
+    build_delete,
     build_ignore,
     build_skip,
     build_spend,
     build_write_on_held,
     complete_command,
 )
-from pynamodb_tracker.transitions.deletions import build_delete
 from pynamodb_tracker.transitions.ending import build_end
-from pynamodb_tracker.transitions.progress import build_extension, build_keep_out
 from pynamodb_tracker.transitions.reopening import build_reentry, build_reopen
-from pynamodb_tracker.transitions.success import build_success
+from pynamodb_tracker.transitions.success import build_extension, build_keep_out, build_success
 from pynamodb_tracker.writes import conditions as when
-from pynamodb_tracker.writes import register
+from pynamodb_tracker.writes.conditions import PreparedWrite
 from pynamodb_tracker.writes.creations import NewTask, build_claimed_task, build_pending_task
-from pynamodb_tracker.writes.prepared import PreparedWrite
+from pynamodb_tracker.writes.participants import success_participants
 from pynamodb_tracker.writes.transition import Stored, Transition, payload_removals
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -117,7 +114,7 @@ def success_of(
         waiting = follow_ups_of(journal)
         waiting.child_list = ChildList(claim.task)
         waiting._left = [SimpleNamespace(waits=True, member=None)] * children  # type: ignore[list-item]  # all it reads
-    return build_success(journal, {}, register.success_participants(journal, claim.task))
+    return build_success(journal, {}, success_participants(journal, claim.task))
 
 
 def writes_of_deliver() -> dict[str, PreparedWrite]:

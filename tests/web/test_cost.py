@@ -75,7 +75,7 @@ def test_a_view_costs_no_more_than_that(
     assert (asked <= requests, read <= units, size <= kilobytes * 1000) == (True, True, True), (asked, read, size)
 
 
-def test_an_overview_of_full_states_costs_20_viewers_what_it_costs_one(page: TestClient) -> None:
+def test_a_look_at_full_states_costs_20_viewers_what_it_costs_one(page: TestClient) -> None:
     with ThreadPoolExecutor(20) as pool:
         answers = list(pool.map(lambda _: page.get("/Pile/"), range(20)))
     requests, units = cost_of(answers[0])

@@ -12,17 +12,21 @@ from botocore.exceptions import ClientError
 from markupsafe import escape
 from starlette.testclient import TestClient
 
-from pynamodb_tracker import ExecutionContext, Report, Status
+from pynamodb_tracker import ExecutionContext, Repeat, Report, Status
+from pynamodb_tracker.control import records
 from pynamodb_tracker.presentation.now import find_now
 from pynamodb_tracker.testing import StoppedClock
 from pynamodb_tracker.web import ActionRequest, decisions
 from tests.support.rows import change
 from tests.web.conftest import Open, slices_of
-from tests.web.shop import CarrierError, Order, Refund, failed, leave
+from tests.web.shop import CarrierError, Nightly, Order, Refund, failed, leave
 from tests.web.test_views import text_of
 
 SIGNAL = '/Order/task[^"]*" class="signal'
 """The form of a signal."""
+
+LATER = ("/Order/task?id=o-later", "/Order/task?id=o-waits", "/Order/task?id=o-1")
+LATER_FORM = {"step": "confirm_payment", "task": "o-later"}
 
 ODD = ["a/b?c#d&e=f%2F+g", "two\nlines", " spaces ", "é\u202e"]
 """Ids that a form could change on its way."""
@@ -39,6 +43,11 @@ def fields_of(page: Any, form: str) -> dict[str, list[str]]:
             text = html.unescape(value[1]) if value else ""
             fields.setdefault(name[1], []).append(re.sub("\r?\n", "\r\n", text))  # as HTML says
     return fields
+
+
+def number_failed(client: TestClient) -> int:
+    [of] = client.get("/Order.json").json()["now"]["use_cases"]
+    return sum(row["failed"]["tasks"] for row in of["steps"])
 
 
 def run_slices(client: TestClient, page: Any, **fields: str) -> Any:
@@ -228,7 +237,7 @@ def test_people_can_do_what_the_app_allows_them(open_page: Open) -> None:
     assert (refused.status_code, "You may not ignore tasks of Order." in text_of(refused)) == (403, True)
     assert client.get("/Order/bulk?verb=ignore&step=ship&state=failed").status_code == 403
     assert client.post("/Order/task", data={"verb": "reopen", "step": "ship", "task": "o-1"}).status_code == 303
-    verbs = ("reopen", "ignore", "cancel", "cancel_task", "unlock", "pause", "resume")
+    verbs = ("reopen", "ignore", "cancel", "cancel_task", "unlock", "run_now", "pause", "resume")
     about_buttons = [each for each in asked if each.step is None]
     assert {(each.user, each.action, each.use_case) for each in about_buttons} == {("ada", v, "order") for v in verbs}
     ada: dict[str, Any] = {"user": "ada", "use_case": "order", "step": "ship"}
@@ -273,8 +282,16 @@ def test_all_tasks_that_match_are_changed_in_slices(
     first = client.post("/Order/bulk", data=fields_of(page, "/Order/bulk"))
     assert "2 reopened so far" in text_of(first)
     assert "data-next-slice" in first.text
-    assert "5 reopened" in text_of(run_slices(open_page(), first))  # another process goes on
+
+    def recorded() -> list[tuple[str, str, int]]:
+        return [(each.by, f"{each.did} {each.about}", each.tasks) for _, each in find_now([Order]).commands]
+
+    assert recorded() == [("ada", "reopened ship failed", 2)]
+    records.record(Order, "bob", "paused", "ship")
+    Order.ship.reopen("o-3")  # by somebody else, so that it does not count
+    assert "4 reopened" in text_of(run_slices(open_page(), first))  # another process goes on
     assert Order.ship.pending.count() == 5
+    assert recorded() == [("bob", "paused ship", 0), ("ada", "reopened ship failed", 4)]
 
 
 def test_tasks_that_fail_after_the_dry_run_are_left_alone(open_page: Open, shop: StoppedClock) -> None:
@@ -340,7 +357,7 @@ def test_slices_end_where_dynamodb_refuses_all_and_what_was_done_is_seen_and_log
     shop.advance(timedelta(seconds=1))
     client, reopen_many, asked = open_page(), Order.ship.reopen_many, []
     page = client.get("/Order/bulk?verb=reopen&step=ship&state=failed")
-    assert "Failed 3" in text_of(client.get("/Order/"))
+    assert number_failed(client) == 3
 
     def refuse_the_second(task_ids: list[str], *, by: str | None = None, **_: Any) -> Report:
         asked.extend(task_ids)
@@ -355,7 +372,8 @@ def test_slices_end_where_dynamodb_refuses_all_and_what_was_done_is_seen_and_log
     assert (answer.status_code, "AccessDeniedException: not authorized" in text_of(answer)) == (502, True)
     assert len(asked) == 2
     assert [json.loads(record.message)["task_id"] for record in caplog.records] == asked
-    assert "Failed 2" in text_of(client.get("/Order/"))
+    assert number_failed(client) == 2
+    assert [(each.did, each.tasks) for _, each in find_now([Order]).commands] == [("reopened", 1)]
 
 
 @pytest.mark.usefixtures("shop")
@@ -399,9 +417,9 @@ def test_exact_counts_are_asked_for(open_page: Open) -> None:
 def test_what_was_changed_is_seen_at_once(open_page: Open) -> None:
     failed("o-1")
     client = open_page()
-    assert "Failed 1" in text_of(client.get("/Order/"))
+    assert number_failed(client) == 1
     client.post("/Order/task", data={"verb": "reopen", "step": "ship", "task": "o-1"})
-    assert "Failed 0" in text_of(client.get("/Order/"))
+    assert number_failed(client) == 0
 
 
 def test_tasks_that_are_reopened_become_due_so_many_a_minute_over_all_slices(
@@ -413,7 +431,7 @@ def test_tasks_that_are_reopened_become_due_so_many_a_minute_over_all_slices(
     client, begin = open_page(), shop.now()
     page = client.get("/Order/bulk?verb=reopen&step=ship&state=failed")
     done = run_slices(client, page, rate="2", first="4")
-    assert "4 reopened Overview" in text_of(done)
+    assert "4 reopened Now" in text_of(done)
     due = sorted((task.due_time - begin) / timedelta(seconds=1) for task in Order.ship.pending.query())
     assert due == [0, 30, 60, 90]
 
@@ -485,13 +503,16 @@ def test_how_many_are_due_at_once_in_spite_of_a_rate_is_said_over_all_slices(
     assert (slices["done"], slices["at_once"]) == (2, 2)
 
 
-def test_actions_that_change_nothing_are_none_of_the_recent_actions(open_page: Open, shop: StoppedClock) -> None:
+def test_actions_that_change_nothing_are_neither_recorded_nor_logged(
+    open_page: Open, shop: StoppedClock, caplog: pytest.LogCaptureFixture
+) -> None:
     failed("o-1", "o-2", "o-3")
     Order.create("o-4", wait_for=Order.paid)
     Order.create("o-5", state=Order.reserve_stock.pending)
     leave(Order.reserve_stock, "o-5")
     client = open_page()
     tasks, signal = {"step": "ship", "task": ["o-1", "o-2"]}, {"name": "paid", "value": "1", "sends": "1"}
+    caplog.set_level(logging.WARNING, decisions.log.name)
     for path, data in (
         ("tasks", {**tasks, "verb": "ignore", "state": "failed"}),
         ("task", {"step": "ship", "verb": "cancel_task", "task": "o-3"}),
@@ -512,6 +533,90 @@ def test_actions_that_change_nothing_are_none_of_the_recent_actions(open_page: O
         ("paused", "ship", 0, "first"),
         ("resumed", "ship", 0, "first"),
     ]
+    logged = [json.loads(record.message) for record in caplog.records]
+    assert [each["did"] for each in logged if "refused" not in each] == [
+        *["ignore"] * 2,
+        *("cancel_task", "cancel", "signal", "pause", "resume"),
+    ]
+
+
+def test_all_tasks_that_match_are_cancelled_with_a_reason_and_their_children(
+    open_page: Open, shop: StoppedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slices_of(monkeypatch, 2)
+    failed("o-1", "o-2", "o-3")
+    Order.create("o-parent")
+    Order.confirm_payment.run("o-parent", lambda ctx: ctx.create(Refund, "r-1", wait=True))
+    shop.advance(timedelta(seconds=1))
+    client = open_page()
+    page = client.get("/Order/tasks?step=ship&state=failed")
+    assert ("Ignore or cancel…" in page.text, "Cancel all that match…" in page.text) == (True, True)
+    plan = client.get("/Order/bulk?verb=cancel_task&step=ship&state=failed")
+    refused = client.post("/Order/bulk", data=fields_of(plan, "/Order/bulk"))
+    assert (refused.status_code, "Enter a reason" in text_of(refused)) == (400, True)
+    assert "3 cancelled" in text_of(run_slices(client, plan, reason="flood"))
+    plan = client.get("/Order/bulk?verb=cancel_task&step=reserve_stock&state=pending")
+    assert "1 cancelled" in text_of(run_slices(client, plan, reason="flood", children="1"))
+    assert {task.state for task in Order.get_many(["o-1", "o-2", "o-3", "o-parent"])} == {Order.cancelled}
+    assert Refund.get_task("r-1").state == Refund.cancelled
+    kept = [(each.did, each.about, each.tasks, each.reason) for _, each in find_now([Order]).commands]
+    assert kept == [
+        ("cancelled", "reserve_stock pending", 1, "flood"),
+        ("cancelled", "ship failed", 3, "flood"),
+    ]
+    failed("o-4", "o-5")
+    form = {"verb": "cancel_task", "step": "ship", "state": "failed", "task": ["o-4", "o-5"], "reason": "flood"}
+    assert text_of(client.post("/Order/tasks", data=form)).startswith("2 cancelled")
+    denied = open_page(authorize=lambda asked: asked.action != "cancel_task")
+    assert "cancel_task" not in denied.get("/Order/tasks?step=ship&state=failed").text
+    assert denied.post("/Order/tasks", data=form).status_code == 403
+
+
+def test_pending_tasks_are_listed_by_what_they_wait_for(open_page: Open, shop: StoppedClock) -> None:
+    Order.create_many([{"task_id": f"turn-{number}", "group": "Ada & Co"} for number in range(3)])
+    Order.create("signal-1", wait_for=Order.approved)
+    Order.create("signal-2", wait_for=Order.approved, until=timedelta(hours=1))
+    Order.create("later-1", due_time=timedelta(hours=1))
+    Order.create("due-1")
+    client = open_page()
+    links = re.findall(r'href="([^"]*waits=[^"]*)">([^<]*)<', client.get("/Order/").text)
+    assert [(html.unescape(href).partition("waits=")[2], number) for href, number in sorted(links)] == [
+        ("later", "1"),
+        ("signal", "2"),
+        ("turn", "2"),
+    ]
+    for href, number in links:
+        page = client.get(html.unescape(href))
+        kind = href.partition("waits=")[2]
+        assert set(re.findall(r'data-row="[^"]*id=(\w+)-', page.text)) == {kind}
+        assert page.text.count("data-row") == int(number)
+        shop.advance(timedelta(seconds=1))
+        bulk = client.get(f"/Order/bulk?verb=cancel_task&step=confirm_payment&state=pending&waits={kind}")
+        assert f"{number} match" in text_of(bulk)
+        done = client.post("/Order/bulk", data={**fields_of(bulk, "/Order/bulk"), "reason": "flood"})
+        assert f"{number} cancelled" in text_of(done)
+    assert [task.task_id for task in Order.confirm_payment.pending.query()] == ["due-1", "turn-0"]
+
+
+def test_a_task_that_is_only_due_later_is_made_due_now(open_page: Open, shop: StoppedClock) -> None:
+    Order.create("o-later", due_time=timedelta(hours=1))
+    Order.create("o-waits", wait_for=Order.approved, until=timedelta(hours=1))
+    Order.create_many([{"task_id": f"o-{number}", "group": "g"} for number in range(2)])
+    Nightly.create("nightly", repeat=Repeat.cron("0 2 * * *"))
+    client = open_page()
+    shown = {path: ">Run now<" in client.get(path).text for path in ("/Nightly/task?id=nightly", *LATER)}
+    assert list(shown.values()) == [True, True, False, False]
+    for path in list(shown)[:2]:
+        done = client.post(path, data={**fields_of(client.get(path), path.partition("?")[0]), "verb": "run_now"})
+        assert "Made due now." in text_of(client.get(done.headers["location"]))
+        assert ">Run now<" not in client.get(path).text
+    assert [Order.get_task("o-later").due_time, Nightly.get_task("nightly").due_time] == [shop.now()] * 2
+    again = client.post("/Order/task", data={"verb": "run_now", "step": "confirm_payment", "task": ["o-later", "none"]})
+    assert "does not exist" in text_of(again)
+    kept = [(each.did, each.about, each.tasks) for _, each in find_now([Order, Nightly]).commands]
+    assert sorted(kept) == [("made due", "nightly", 1), ("made due", "o-later", 1)]
+    denied = open_page(authorize=lambda asked: asked.action != "run_now")
+    assert "You may not run now tasks" in text_of(denied.post(LATER[0], data={"verb": "run_now", **LATER_FORM}))
 
 
 @pytest.mark.usefixtures("shop")
@@ -544,8 +649,8 @@ def test_a_step_is_paused_and_resumed(
     assert pause.until
     assert (pause.step, pause.by, pause.reason) == ("ship", "ada", "the bank is down")
     page = client.get("/Order/")
-    assert "by ada: the bank is down Resume" in text_of(page)
-    form = fields_of(page, '/Order/" class="note pause')
+    assert "“the bank is down” by ada" in text_of(page)
+    form = fields_of(page, '/Order/">')
     assert client.post("/Order/", data={**form, "verb": "resume"}).status_code == 303
     assert Order.pauses() == []
     logged = [json.loads(record.message) for record in caplog.records if record.name == decisions.log.name]

@@ -12,7 +12,7 @@ from pynamodb_tracker.control import flow, slots
 from pynamodb_tracker.testing import StoppedClock
 from tests.support.pages import ROOT
 from tests.web.conftest import Open
-from tests.web.shop import Nightly, Order
+from tests.web.shop import Nightly, Order, Refund
 from tests.web.test_views import VIEWS, every_state, text_of
 
 TASKS = [f"/Order/task?id=o-{name}" for name in ("pending", "in_progress", "failed", "ignored", "done")]
@@ -52,12 +52,13 @@ def test_each_view_is_the_same_as_json(open_page: Open, shop: StoppedClock) -> N
             assert requests.isdigit()
 
 
-def test_what_an_overview_says_is_in_its_json(open_page: Open, shop: StoppedClock) -> None:
+def test_what_needs_people_in_a_use_case_is_in_its_json(open_page: Open, shop: StoppedClock) -> None:
     every_state(shop)
+    Refund.create_many(f"r-{number}" for number in range(3))
     found = open_page().get("/Order.json").json()
-    assert found["use_case"] == "Order"
-    assert found["view"]["steps"][2]["numbers"]["ship.failed"] == {"tasks": 1, "more": False}
-    [group, *_] = found["errors"]["groups"]
+    [of] = found["now"]["use_cases"]
+    assert (found["use_case"], of["model"], of["steps"][2]["failed"]) == ("Order", "Order", {"tasks": 1, "more": False})
+    [group, *_] = open_page().get("/Order/errors.json").json()["errors"]["groups"]
     assert (group["tasks"], group["example"], group["state"]) == (1, "o-failed", "ship.failed")
 
 
@@ -76,19 +77,17 @@ def test_what_holds_back_and_what_passes_is_the_same_in_both_forms(
     Order.create("o-later")
     client = open_page()
     said, found = text_of(client.get("/Order/")), client.get("/Order.json").json()
-    [pause], [limit], done = found["view"]["pauses"], found["view"]["limits"], found["view"]["flow"]
+    [of] = found["now"]["use_cases"]
+    pause, [limit], passing = of["steps"][2]["pause"], of["limits"], of["steps"][0]["passing"]
     told = [
-        f"{pause['step']} is paused until it is resumed, by {pause['by']}: {pause['reason']}",
+        f"ship is paused until it is resumed: “{pause['reason']}” by {pause['by']}",
         f"limit {limit['limit']}: {limit['taken']} of {limit['slots']} slots are taken",
-        f"{found['view']['waiting']['tasks']} waiting for signals or other tasks",
-        f"Peak {done['peak']} Of the last {len(done['entries'])} done",
-        *(f"{number} done" for number in done["columns"]),
+        f"{of['steps'][0]['waits']['signal']['tasks']} signal",
+        f"{of['done']} done in 24 hours",
+        f"+{of['steps'][0]['growth']:.1f} / h: growing",
     ]
-    for row in found["passing"]:
-        numbers = (row[name] for name in ("came", "succeeded", "failed", "ignored"))
-        told.append(" ".join([row["step"], *(f"{sum(each)} {each[-1]} this hour" for each in numbers)]))
     assert [each for each in told if each not in said] == []
-    assert (len(found["passing"]), sum(found["passing"][0]["succeeded"]), sum(done["columns"])) == (3, 5, 1)
+    assert (sum(passing["came"]), sum(passing["succeeded"]), passing["took"][0]) == (10, 5, 5)
     flow._forget()
     slots._forget()
 

@@ -144,7 +144,7 @@ def test_the_page_is_served_in_lambda() -> None:
 
     found = answer_to(f"{PREFIX}/Order/")
     assert found["statusCode"] == 200
-    assert "At a glance" in found["body"]
+    assert "What needs you" in found["body"]
     [script] = re.findall(rf'src="({PREFIX}/static/page[.]\w+[.]js)"', found["body"])
     assert answer_to(script)["statusCode"] == 200
     assert answer_to(f"{PREFIX}/Order")["headers"]["location"] == f"{PREFIX}/Order/"

@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 from starlette.testclient import TestClient
 
 from pynamodb_tracker import ConcurrencyLimit, ExecutionContext, GiveUp, Repeat, Step, Task, UseCase
-from pynamodb_tracker.control import item, records
+from pynamodb_tracker.control import flow, item, records
 from pynamodb_tracker.control.slots import slots_of
 from pynamodb_tracker.testing import StoppedClock
 from tests.cli.command import run
@@ -89,9 +89,8 @@ def test_every_view_shows_an_empty_table(open_page: Open) -> None:
     assert "No task is ship failed." in text_of(client.get("/Order/tasks?step=ship&state=failed"))
     assert "No task has failed at ship." in text_of(client.get("/Order/errors?step=ship"))
     overview = text_of(client.get("/Order/"))
-    assert "No task gave up." in overview
-    assert "nothing to retry" in overview
-    assert "5 attempts · lock 15m" in overview
+    assert "Nothing needs you." in overview
+    assert "ship 0 0 0 0 0" in overview
 
 
 def test_every_view_shows_tasks_in_every_state(open_page: Open, shop: StoppedClock) -> None:
@@ -99,10 +98,8 @@ def test_every_view_shows_tasks_in_every_state(open_page: Open, shop: StoppedClo
     client = open_page()
     tasks = [f"/Order/task?id=o-{name}" for name in ("pending", "in_progress", "failed", "ignored", "done")]
     assert {client.get(path).status_code for path in [*VIEWS, *tasks]} == {200}
-    overview = text_of(client.get("/Order/"))
-    assert "1 CarrierError: label service: HTTP 503 for o-failed" in overview
-    assert "median 0.0s, of the last 1" in overview
-    assert "o-ignored" in overview
+    assert "1 gave up at Order.ship : GiveUp: no such street" in text_of(client.get("/Order/"))
+    assert "1 CarrierError: label service: HTTP 503 for o-failed" in text_of(client.get("/Order/errors"))
     assert "ship gave up" in text_of(client.get("/Order/task?id=o-ignored"))
 
 
@@ -116,14 +113,12 @@ def test_what_a_person_did_is_no_attempt(open_page: Open) -> None:
     history = text_of(open_page().get("/Order/task?id=o-1"))
     assert ("cancelled: by phone by ada" in history, history.count("ship attempt 1")) == (True, 1)
     assert run("show", "o-1", of="tests.web.shop:Order").out.count("ship, attempt 1") == 1
-    assert "1 task is confirm_payment pending" in text_of(open_page().get("/Order/"))
 
 
-def test_the_overview_says_what_is_paused(open_page: Open, shop: StoppedClock) -> None:
+def test_a_use_case_says_what_is_paused_and_required(open_page: Open, shop: StoppedClock) -> None:
     Order.ship.pause(until=None, reason="<b>bank</b>", by="ada")
     answer = open_page().get("/Order/")
-    assert "ship is paused until it is resumed, by ada: <b>bank</b>" in text_of(answer)
-    assert '<span class="late">ship is paused' in answer.text
+    assert "Order.ship is paused until it is resumed: “<b>bank</b>” by ada" in text_of(answer)
     item.require(Order, Order.ship.number + 5, "<b>ada")
     answer = open_page().get("/Order/")
     assert f"Step({Order.ship.number + 5}) is required by <b>ada, but no program" in text_of(answer)
@@ -138,11 +133,6 @@ def test_the_overview_says_what_is_paused(open_page: Open, shop: StoppedClock) -
     )
 
 
-@pytest.mark.usefixtures("shop")
-def test_what_passes_is_not_shown_where_nobody_counts_it(open_page: Open) -> None:
-    assert "Throughput" not in open_page().get("/Order/").text
-
-
 @pytest.mark.usefixtures("counted")
 def test_what_passed_through_each_step_is_shown_if_somebody_counts_it(open_page: Open, shop: StoppedClock) -> None:
     Order.create_many(f"o-{number}" for number in range(8))
@@ -150,21 +140,45 @@ def test_what_passed_through_each_step_is_shown_if_somebody_counts_it(open_page:
     shop.advance(timedelta(hours=2))
     Order.create("o-late")
     page = open_page()
-    assert "confirm_payment 9 1 this hour 5 0 this hour 0 0 this hour 0 0 this hour" in text_of(page.get("/Order/"))
-    assert "reserve_stock 5 0 this hour 0 0 this hour" in text_of(page.get("/Order/"))
+    assert "confirm_payment: successes and failures by hour" in page.get("/Order/").text
     found = page.get("/Order.json").json()
-    assert sum(found["passing"][0]["came"]) == 9
+    first, second, _ = (row["passing"] for row in found["now"]["use_cases"][0]["steps"])
+    assert [(sum(each["came"]), sum(each["succeeded"]), each["came"][-1]) for each in (first, second)] == [
+        (9, 5, 1),
+        (5, 0, 0),
+    ]
     assert found["cost"]["reads"] == found["cost_of_all_views"]["reads"]
 
 
+@pytest.mark.parametrize(("came", "done", "growing"), [(30, 20, True), (30, 28, False), (3, 2, False), (5, 30, False)])
+def test_a_step_grows_by_a_tenth_of_what_it_finishes(
+    open_page: Open,
+    shop: StoppedClock,
+    counted: None,  # noqa: ARG001 - it counts
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    came: int,
+    done: int,
+    growing: bool,
+) -> None:
+    monkeypatch.setattr(flow, "_MOST", 1)
+    Order.create_many(f"o-old-{number}" for number in range(30))
+    shop.advance(timedelta(hours=2) - timedelta(minutes=shop.now().minute, seconds=shop.now().second))
+    Order.create_many(f"o-{number}" for number in range(came))
+    Order.confirm_payment.run_all(lambda _: None, limit=done)
+    shop.advance(timedelta(minutes=59))
+    [of] = open_page().get("/Order.json").json()["now"]["use_cases"]
+    assert of["steps"][0]["is_growing"] is growing
+
+
 @pytest.mark.usefixtures("shop")
-def test_the_overview_says_how_much_of_a_limit_is_in_use(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_use_case_says_how_much_of_a_limit_is_in_use(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Order.ship._definition.declared, "concurrency_limit", bank := ConcurrencyLimit("bank", 3))
     slots_of(Order, bank).table.take(1)
     assert "limit bank: 1 of 3 slots are taken" in text_of(open_page().get("/Order/"))
 
 
-def test_the_overview_marks_what_is_late_and_what_a_worker_left_behind(open_page: Open, shop: StoppedClock) -> None:
+def test_what_is_late_and_what_a_worker_left_behind_is_marked(open_page: Open, shop: StoppedClock) -> None:
     Order.create("o-1")
     leave(Order.ship, Order.create("o-2", state=Order.ship.pending).task_id)
     assert 'class="late"' not in open_page(Order).get("/Order/").text
@@ -172,8 +186,8 @@ def test_the_overview_marks_what_is_late_and_what_a_worker_left_behind(open_page
     assert 'class="late"' not in open_page(Order).get("/Order/").text
     shop.advance(timedelta(minutes=3))
     page = open_page(Order).get("/Order/")
-    assert "oldest due for 17m" in text_of(page)
-    assert "a lock expired 2m ago" in text_of(page)
+    assert "oldest 17m" in text_of(page)
+    assert "1 expired" in text_of(page)
 
 
 def test_a_lock_that_a_heartbeat_has_extended_has_not_expired(open_page: Open, shop: StoppedClock) -> None:
@@ -181,7 +195,7 @@ def test_a_lock_that_a_heartbeat_has_extended_has_not_expired(open_page: Open, s
         shop.advance(timedelta(minutes=14))
         ctx.extend_lock(timedelta(hours=1))
         shop.advance(timedelta(minutes=10))
-        assert "no lock has expired" in text_of(open_page(Order).get("/Order/"))
+        assert "expired" not in text_of(open_page(Order).get("/Order/"))
         listed = text_of(open_page(Order).get("/Order/tasks?step=ship&state=in_progress"))
         assert "expires in 50m" in listed
         assert str(ctx.task.worker) in listed
@@ -194,8 +208,8 @@ def test_what_waits_for_other_tasks_is_counted_and_said(open_page: Open) -> None
 
     Order.confirm_payment.run(Order.create("o-1").task_id, wait_for_a_refund)
     client = open_page()
-    assert "nothing is due, 1 waiting for signals or other tasks" in text_of(client.get("/Order/"))
-    assert "after other tasks" in text_of(client.get("/Order/tasks?step=reserve_stock&state=pending"))
+    assert "reserve_stock 0 1 children 0 0 0" in text_of(client.get("/Order/"))
+    assert "after 1 task" in text_of(client.get("/Order/tasks?step=reserve_stock&state=pending"))
     assert "Waits for 1 task" in text_of(client.get("/Order/task?id=o-1"))
     child = client.get("/Refund/task?id=r-1")
     assert "Child of Order o-1" in text_of(child)
@@ -221,7 +235,7 @@ def test_a_task_of_a_branch_says_what_was_passed_over(open_page: Open, monkeypat
     change(Order, "o-1", skipped_steps={"L": [{"N": "20"}]}, status={"N": "30"})
     text = text_of(page.get("/Order/task?id=o-1"))
     assert "confirm_payment done reserve_stock passed over ship pending" in text
-    assert "ship branch · 5 attempts" in text_of(page.get("/Order/"))
+    assert "ship (branch)" in text_of(page.get("/Order/"))
 
 
 def test_attributes_that_are_hidden_are_shown_nowhere(open_page: Open, shop: StoppedClock) -> None:
@@ -395,7 +409,7 @@ def test_what_is_stored_is_shown_as_text_wherever_it_stands(open_page: Open, tex
         (
             "/Order/bulk?verb=delete&step=ship&state=failed",
             400,
-            "Tasks can only be reopened, ignored, cancelled",
+            "'delete' is not an action on tasks.",
         ),
         ("/Order/bulk?verb=reopen&step=ship", 400, "'' is not a status of a step."),
     ],
@@ -509,7 +523,10 @@ def test_tasks_are_found_by_an_attribute_too(open_page: Open) -> None:
 @pytest.mark.usefixtures("shop")
 def test_finished_tasks_that_are_not_in_the_index_are_not_counted(open_page: Open) -> None:
     client = open_page()
-    assert "Done \u2013 not indexed" in text_of(client.get("/Nightly/"))
+    assert ("state=succeeded" in client.get("/Order/").text, "state=succeeded" in client.get("/Nightly/").text) == (
+        True,
+        False,
+    )
     refused = client.get("/Nightly/tasks?step=collect&state=succeeded")
     assert (refused.status_code, "index_succeeded=False" in text_of(refused)) == (409, True)
 
@@ -533,38 +550,6 @@ def test_an_occurrence_that_was_given_up_is_shown_and_not_to_be_reopened(open_pa
     assert "gave up an occurrence" in text_of(groups)
     assert "HTTP 503" in text_of(groups)
     assert "verb=reopen" not in groups.text
-    assert "No task has failed" not in text_of(client.get("/Nightly/"))
-
-
-def test_pending_and_failed_tasks_are_late_each_for_themselves(open_page: Open, shop: StoppedClock) -> None:
-    Order.create("o-1", state=Order.ship.failed)
-    shop.advance(timedelta(hours=2))
-    page = text_of(open_page().get("/Order/"))
-    assert "Pending 0 nothing is due" in page
-    assert "Failed 1 oldest due for 2h" in page
-    assert "failed 2h" in page
-
-
-def test_what_is_counted_to_a_limit_is_no_number_and_its_last_exact_count_is_shown(
-    open_page: Open, shop: StoppedClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("overview.MOST", "why_failed.SAMPLE"):
-        monkeypatch.setattr(f"pynamodb_tracker.presentation.{name}", 2)
-    monkeypatch.setattr("pynamodb_tracker.web.views.SAMPLE", 2)
-    for number in range(5):
-        Order.create(f"o-{number}", state=Order.ship.failed)
-        Order.create(f"p-{number}")
-    client = open_page()
-    page = client.get("/Order/")
-    assert "Pending \u2265 2" in text_of(page)
-    assert page.text.count("url(#more)") == 2
-    assert "2 of 2+ ship failed" in text_of(page)
-    assert "1 or more error" in text_of(page)
-    assert "<title>\u2265 2 failed \u00b7 Order" in page.text
-    client.post("/Order/count")
-    shop.advance(timedelta(minutes=2))
-    monkeypatch.setattr("pynamodb_tracker.web.cache._SOONEST", timedelta(0))
-    assert "Pending \u2265 2 5 counted 2m ago" in text_of(client.get("/Order/?fresh=1"))
 
 
 @pytest.mark.usefixtures("shop")

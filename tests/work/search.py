@@ -69,7 +69,7 @@ class Slots:
     def may_have(self) -> bool:
         return self.free > 0
 
-    def take(self) -> "Slots | None":
+    def take(self, _: str = "") -> "Slots | None":
         if not self.free:
             return None
         self.free -= 1
@@ -224,7 +224,7 @@ class World:
 
     def _ok(self, thread: Thread) -> None:
         assert thread.given is not None
-        self.dispatcher.note_answer(thread.given, was_taken=False)
+        self.dispatcher.note_answer(thread.given, lost_to_other=False)
         if thread.given.task_id == self.setup.unlocked:
             thread.is_alone = self.dispatcher.try_to_run_alone(thread.given)
             if not thread.is_alone:
@@ -246,7 +246,7 @@ class World:
         assert thread.given is not None
         self.faults[fault] -= 1
         self.refused.append(thread.given.task_id)
-        self.dispatcher.note_answer(thread.given, was_taken=fault == "taken")
+        self.dispatcher.note_answer(thread.given, lost_to_other=fault == "taken")
         self._end(thread, [], refused=True)
 
     def _done(self, thread: Thread) -> None:

@@ -54,8 +54,8 @@ class Feed:
             self.candidates.window.note_sent()
         return found
 
-    def note_response(self, *, was_taken: bool) -> None:
-        self.candidates.window.note_answer(was_taken=was_taken)
+    def note_response(self, *, lost_to_other: bool) -> None:
+        self.candidates.window.note_answer(lost_to_other=lost_to_other)
 
 
 def test_alone_it_reads_once_lazily_and_keeps_the_order() -> None:
@@ -73,7 +73,7 @@ def test_who_meets_another_worker_reads_anew_and_begins_somewhere_among_the_olde
         feed = Feed(Index(TASKS).read)
         ids = iter(feed)
         next(ids)
-        feed.note_response(was_taken=True)
+        feed.note_response(lost_to_other=True)
         begins.add(next(ids))
     assert len(begins) > 20
     assert begins <= set(TASKS[1:501])
@@ -85,7 +85,7 @@ def test_workers_with_many_threads_spread_over_more(threads: int, widest: int) -
     feed = Feed(index.read, threads=threads)
     ids = iter(feed)
     next(ids)
-    feed.note_response(was_taken=True)
+    feed.note_response(lost_to_other=True)
     next(ids)
     assert index.reads[-1] == widest + 1
 
@@ -95,11 +95,11 @@ def test_from_there_it_goes_on_in_order_for_a_stretch_and_looks_again() -> None:
     feed = Feed(index.read)
     ids = iter(feed)
     next(ids)
-    feed.note_response(was_taken=True)
+    feed.note_response(lost_to_other=True)
     stretch = []
     for _ in range(50):
         stretch.append(next(ids))
-        feed.note_response(was_taken=False)
+        feed.note_response(lost_to_other=False)
     begin = TASKS.index(stretch[0])
     after = [TASKS[1 + (begin - 1 + number) % 500] for number in range(50)]
     assert stretch == after
@@ -115,7 +115,7 @@ def test_it_returns_to_the_oldest_while_it_meets_no_other_worker() -> None:
     for number, task in enumerate(feed):
         tried.append(task)
         index.taken.add(task)
-        feed.note_response(was_taken=number == 0)
+        feed.note_response(lost_to_other=number == 0)
     assert sorted(tried) == TASKS
     assert tried[-1000:] == sorted(tried[-1000:])
 
@@ -126,7 +126,7 @@ def test_each_is_tried_once_though_it_is_still_there_when_it_looks_again() -> No
     tried = []
     for task in feed:
         tried.append(task)
-        feed.note_response(was_taken=True)
+        feed.note_response(lost_to_other=True)
     assert sorted(tried) == TASKS[:120]
 
 
@@ -161,7 +161,7 @@ def test_who_meets_another_worker_in_a_shard_continues_in_another_one() -> None:
     feed = Feed(index.read, shards=2)
     ids = iter(feed)
     first = next(ids)
-    feed.note_response(was_taken=True)
+    feed.note_response(lost_to_other=True)
     after = next(ids)
     assert (first < TASKS[500]) != (after < TASKS[500])
     assert index.reads[-1] == 250  # both shards together have the oldest 500
@@ -175,7 +175,7 @@ def test_claims_begin_one_by_one_and_one_more_is_sent_for_each_that_succeeds() -
             given += 1
         widths.append(given)
         for _ in range(given):
-            feed.note_response(was_taken=False)
+            feed.note_response(lost_to_other=False)
     assert widths == [1, 2, 4, 8, 8]
 
 
@@ -183,11 +183,11 @@ def test_who_meets_another_worker_awaits_all_answers_and_begins_one_by_one_again
     feed = Feed(Index(TASKS).read, threads=8)
     for _ in range(20):
         next(feed)
-        feed.note_response(was_taken=False)
+        feed.note_response(lost_to_other=False)
     for _ in range(3):
         next(feed)
     for _ in range(3):
-        feed.note_response(was_taken=True)
+        feed.note_response(lost_to_other=True)
         may_go = feed.candidates.window.may_go
         assert may_go == (feed.candidates.window.unanswered == 0)
         assert (feed.next() is ANSWER) == (not may_go)
@@ -199,11 +199,11 @@ def test_who_meets_others_again_and_again_waits_longer_and_longer_and_is_quick_a
 ) -> None:
     monkeypatch.setattr(RANDOM, "uniform", lambda _low, high: high)
     feed, pauses = Feed(Index(TASKS).read), list[int]()
-    for was_taken in [*[True] * 7, False, True, False]:
+    for lost_to_other in [*[True] * 7, False, True, False]:
         next(feed)
         pauses.append(round(1000 * sum(feed.pauses)))
         feed.pauses.clear()
-        feed.note_response(was_taken=was_taken)
+        feed.note_response(lost_to_other=lost_to_other)
     assert pauses == [0, 0, 20, 40, 80, 160, 200, 200, 0, 0]
 
 
@@ -221,7 +221,7 @@ def test_ids_that_are_not_wanted_are_left_out_and_hold_up_no_others() -> None:
     tried = []
     for task in feed:
         tried.append(task)
-        feed.note_response(was_taken=False)
+        feed.note_response(lost_to_other=False)
     assert tried == TASKS[3:6]
 
 

@@ -53,7 +53,7 @@ def end(
     dispatcher: Dispatcher, given: Given | None, made_due: list[MadeDue] | None = None, *, refused: bool = False
 ) -> None:
     assert given is not None
-    dispatcher.note_answer(given, was_taken=False)
+    dispatcher.note_answer(given, lost_to_other=False)
     dispatcher.note_end(given, made_due or [], was_refused=refused)
 
 
@@ -236,7 +236,7 @@ def test_a_last_attempt_runs_alone_although_others_are_due_all_the_time(
         found = dispatcher.take()
         assert found is not None
         assert not dispatcher.try_to_run_alone(found)
-        dispatcher.note_answer(found, was_taken=False)
+        dispatcher.note_answer(found, lost_to_other=False)
         dispatcher.note_end(found, was_refused=True, again_alone=True)
         running.append(dispatcher.take())
     alone = coming(pool, dispatcher)

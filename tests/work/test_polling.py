@@ -12,8 +12,8 @@ from botocore.exceptions import ClientError
 from pynamodb.exceptions import QueryError, TableDoesNotExist, UpdateError
 
 from pynamodb_tracker import TaskLockedError, Worker
-from pynamodb_tracker.cost import IDLE_READS
 from pynamodb_tracker.dynamodb.backoff import RANDOM
+from pynamodb_tracker.model.cost import IDLE_READS
 from pynamodb_tracker.query.due import DueTasks, LeftBehind
 from pynamodb_tracker.status import Codes
 from pynamodb_tracker.step.definition import StepDefinition
@@ -339,10 +339,10 @@ def test_a_task_that_ends_after_the_index_was_read_is_not_taken_again(
     assert poller.take() == "a"
     step.tasks = ["b", "a"]
     stopped_clock.advance(31 * SECOND)
-    poller.window.note_answer(was_taken=False)
+    poller.window.note_answer(lost_to_other=False)
     assert poller.take() == "b"
     poller.ends("a", "succeeded")
-    poller.window.note_answer(was_taken=False)
+    poller.window.note_answer(lost_to_other=False)
     assert poller.take() is None
 
 
@@ -376,7 +376,7 @@ def test_a_task_that_was_taken_by_another_worker_makes_it_read_again(poller: Pol
     step.tasks = [f"o-{number:03}" for number in range(400)]
     assert poller.take() == "o-000"
     poller.window.note_sent()
-    poller.window.note_answer(was_taken=True)
+    poller.window.note_answer(lost_to_other=True)
     after = poller.take()
     assert after is not None
     assert len(step.rounds) == 2
@@ -634,7 +634,7 @@ def test_a_task_that_waits_to_run_alone_is_left_to_another_worker_that_has_it(
         given = poller.next(threading.Event())
         assert given is not None
         assert given.task_id == "a"
-        poller.take_back(given, until_others_end=False)
+        poller.keep_for_later(given, until_others_end=False)
         assert poller.is_ready(stopped_clock.now())
         stopped_clock.advance(5 * SECOND)
     step.startable = False

@@ -18,7 +18,6 @@ from pynamodb_tracker import AsyncContext, AsyncWorker, LockLostError, Tally
 from pynamodb_tracker.testing import StoppedClock
 from pynamodb_tracker.work import executor
 from pynamodb_tracker.work.dispatcher import Dispatcher
-from pynamodb_tracker.work.polling import Polling
 from pynamodb_tracker.work.source import Given
 from pynamodb_tracker.work.task_executor import TaskExecutor
 from pynamodb_tracker.worker.async_worker import _build_work
@@ -317,44 +316,6 @@ def test_a_cancellation_that_the_function_raises_itself_is_a_failure_and_the_wor
     tally = run(AsyncWorker({Order.confirm: work}))[Order.confirm]
     assert (tally.succeeded, tally.released) == (1, 0)
     assert Order.get_task("cancelled").errors[0].type == "CancelledError"
-
-
-def test_a_table_that_does_not_answer_for_a_while_is_logged_and_does_not_end_it(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, shop: StoppedClock
-) -> None:
-    polls, poll = 0, Polling._poll
-
-    def broken_at_first(polling: Polling, now: Any) -> None:
-        nonlocal polls
-        polls += 1
-        if polls < 3:
-            raise ConnectionError
-        poll(polling, now)
-
-    async def program() -> None:
-        worker = AsyncWorker({Order.confirm: nothing})
-        running = asyncio.create_task(worker.run())
-        while Order.get_task("o-1").state != Order.ship.pending:
-            shop.advance(timedelta(seconds=30))
-            await asyncio.sleep(0.01)
-        worker.stop()
-        assert await running == {Order.confirm: Tally(succeeded=1)}
-
-    Order.create("o-1")
-    monkeypatch.setattr(Polling, "_poll", broken_at_first)
-    asyncio.run(asyncio.wait_for(program(), WAIT))
-    assert "requests about Order.confirm have failed once since" in caplog.text
-
-
-def test_a_table_that_does_not_exist_is_an_error_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    from pynamodb.exceptions import TableDoesNotExist  # noqa: PLC0415
-
-    def missing(_self: Any) -> None:
-        raise TableDoesNotExist("shop")
-
-    monkeypatch.setattr(type(Order.confirm._definition), "check_index", missing)
-    with pytest.raises(TableDoesNotExist):
-        run(AsyncWorker({Order.confirm: nothing}))
 
 
 def test_while_nothing_is_due_neither_the_loop_nor_its_threads_are_busy() -> None:

@@ -11,9 +11,8 @@ import pytest
 from pynamodb_tracker import AsyncContext, ExecutionContext, GiveUp, Repeat, RetryLater, Tally, Worker
 from pynamodb_tracker.testing import StoppedClock
 from pynamodb_tracker.testing.tables import OneAtATime
-from tests.support.recorder import recorded
 from tests.support.workers import Broken, die, fail
-from tests.worker.shop import Order, Parcel, ShopTask
+from tests.worker.shop import Order, Parcel
 
 pytestmark = pytest.mark.usefixtures("shop")
 
@@ -35,14 +34,6 @@ def test_it_runs_what_is_pending_failed_and_abandoned(threads: int, shop: Stoppe
     tallies = Worker({Order.confirm: nothing}, threads=threads).run(until_idle=True)
     assert tallies == {Order.confirm: Tally(succeeded=3)}
     assert Order.ship.pending.count() == 3
-
-
-def test_it_does_not_touch_tasks_that_are_not_due_running_or_ignored(shop: StoppedClock) -> None:
-    Order.create("later", due_time=shop.now() + MINUTE)
-    Order.create("running")
-    die(Order.confirm, "running")
-    Order.create("ignored", state=Order.confirm.ignored)
-    assert Worker({Order.confirm: nothing}).run(until_idle=True) == {Order.confirm: Tally()}
 
 
 def test_a_task_goes_through_all_steps_of_a_worker() -> None:
@@ -78,13 +69,6 @@ def test_steps_take_turns_however_much_one_has_to_do() -> None:
     assert len(ran) == 23
     assert [ran.index(f"p-{number}") for number in (1, 2, 3)] <= [6, 6, 6]
     assert sorted(ran[:6])[3:] == ["p-1", "p-2", "p-3"]
-
-
-def test_threads_work_at_the_same_time() -> None:
-    barrier = threading.Barrier(4, timeout=30)
-    Order.create_many(f"o-{number}" for number in range(8))
-    tallies = Worker({Order.confirm: lambda _: barrier.wait()}, threads=4).run(until_idle=True)
-    assert tallies[Order.confirm].succeeded == 8
 
 
 def test_errors_of_the_function_are_recorded_logged_and_counted(caplog: pytest.LogCaptureFixture) -> None:
@@ -155,25 +139,6 @@ def test_a_task_whose_attempts_are_used_up_by_dead_workers_is_set_aside(shop: St
         die(Order.confirm, "o-1")
         shop.advance(6 * MINUTE)
     assert Worker({Order.confirm: nothing}).run(until_idle=True) == {Order.confirm: Tally(ignored=1)}
-
-
-def test_what_another_worker_has_first_is_counted_as_refused() -> None:
-    def work(ctx: ExecutionContext[Order]) -> None:
-        if ctx.task.task_id == "o-1":
-            die(Order.confirm, "o-2")
-
-    Order.create("o-1")
-    Order.create("o-2")
-    assert Worker({Order.confirm: work}).run(until_idle=True) == {Order.confirm: Tally(succeeded=1, refused=1)}
-
-
-def test_a_hundred_tasks_due_next_week_cost_one_entry_per_poll(shop: StoppedClock) -> None:
-    next_week = shop.now() + timedelta(days=7)
-    Order.create_many({"task_id": f"o-{number}", "due_time": next_week} for number in range(100))
-    with recorded(ShopTask) as requests:
-        Worker({Order.confirm: nothing}).run(until_idle=True)
-    assert requests.operations == ["GetItem", "UpdateItem", *["Query"] * (1 + 3)]  # one before it begins
-    assert requests.entries_read == 1
 
 
 def test_a_heartbeat_keeps_the_locks_of_a_worker() -> None:

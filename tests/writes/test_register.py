@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from importlib import import_module
 
 from pynamodb_tracker import features
-from pynamodb_tracker.writes.participants import OptionalParticipant, Participant
-from pynamodb_tracker.writes.register import FEATURES
+from pynamodb_tracker.writes.participants import FEATURES, OptionalParticipant, Participant
 
 
 def _participants(of: type[Participant]) -> Iterator[type[Participant]]:

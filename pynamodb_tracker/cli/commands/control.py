@@ -9,10 +9,11 @@ import typer
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.cli import options as opt
-from pynamodb_tracker.cli.command import FOUND, CannotRunError, refusing, step_among, use_case, use_cases
+from pynamodb_tracker.cli.command import FOUND, CannotRunError, UseCases, refusing, use_cases
 from pynamodb_tracker.cli.tasks import ALL_WAITING, print_tasks
 from pynamodb_tracker.cli.terminal import print_table, say, warn
 from pynamodb_tracker.control import item
+from pynamodb_tracker.control.records import record
 from pynamodb_tracker.control.watch import INTERVAL
 from pynamodb_tracker.exceptions import DefinitionError
 from pynamodb_tracker.model.row import readable
@@ -22,7 +23,9 @@ from pynamodb_tracker.presentation.text import count, escaped
 from pynamodb_tracker.task.task import Task
 
 
+@opt.for_use_cases
 def pause(
+    among: UseCases,
     step: opt.Step,
     *,
     until: Annotated[
@@ -30,39 +33,36 @@ def pause(
     ],
     reason: Annotated[str, opt.value("TEXT", "The reason to show.", opt.reason)],
     by: opt.By,
-    name: opt.App,
-    use_case_name: opt.UseCase = None,
 ) -> None:
     """Pause a step for everybody: within 5 seconds, workers, batches and retry_handler start no more of its tasks.
 
     With pausable=True, handlers obey it, too. Running tasks continue, and tasks given by id run anyway. If the step is
     paused already, the later end wins.
     """
-    with use_cases(name, use_case_name) as models:
-        of, end = step_among(models, step), None if until == clock.NEVER else until
-        with refusing(ValueError):
-            paused = commands.pause(of, end, reason, by)
-        say(escaped(str(paused)))
+    of, end = among.step(step), None if until == clock.NEVER else until
+    with refusing(ValueError):
+        paused, _ = commands.pause(of, end, reason, by)
+    say(escaped(str(paused)))
+    handlers = (
+        "handlers acknowledge events and messages of standard queues: make sure that a worker or a schedule runs "
+        f"{of.name}. During the pause, disable the event source mappings of FIFO queues, streams and Kafka"
+    )
+    if not of.model.tracker.use_case.pausable:
         handlers = (
-            "handlers acknowledge events and messages of standard queues: make sure that a worker or a schedule runs "
-            f"{of.name}. During the pause, disable the event source mappings of FIFO queues, streams and Kafka"
+            f"handlers still start {of.name}, because {of.model.__name__} lacks pausable=True: disable their "
+            "event source mappings, or set their reserved concurrency to 0"
         )
-        if not of.model.tracker.use_case.pausable:
-            handlers = (
-                f"handlers still start {of.name}, because {of.model.__name__} lacks pausable=True: disable their "
-                "event source mappings, or set their reserved concurrency to 0"
-            )
-        warn(handlers)
+    warn(handlers)
 
 
-def resume(step: opt.Step, *, by: opt.By, name: opt.App, use_case_name: opt.UseCase = None) -> None:
+@opt.for_use_cases
+def resume(among: UseCases, step: opt.Step, *, by: opt.By) -> None:
     """End the pause of a step, if there is one. Its tasks start again within 5 seconds."""
-    with use_cases(name, use_case_name) as models:
-        of = step_among(models, step)
-        with refusing(ValueError):
-            ended = commands.resume(of, by)
-        why = "".join(f" ({pause.by} paused it: {pause.reason})" for pause in ended)
-        say(escaped(f"{of.name} is resumed{why}" if ended else f"{of.name} was not paused"))
+    of = among.step(step)
+    with refusing(ValueError):
+        ended = commands.resume(of, by)
+    why = "".join(f" ({pause.by} paused it: {pause.reason})" for pause in ended)
+    say(escaped(f"{of.name} is resumed{why}" if ended else f"{of.name} was not paused"))
 
 
 def steps(
@@ -77,7 +77,7 @@ def steps(
     ] = False,
     by: opt.By,
     name: opt.App,
-    use_case_name: opt.UseCase = None,
+    use_case_name: opt.UseCaseName = None,
     as_json: Annotated[bool, opt.flag("--json", "Print the tasks as JSON.")] = False,
 ) -> None:
     """Show the numbers and recorded names of the steps, or require a step before it is deployed.
@@ -89,7 +89,8 @@ def steps(
     Exits with 1 if a step was renumbered. Workers would refuse to start.
     """
     action, of, number = _parse_words(words or [], remove=remove, accept=accept, as_json=as_json)
-    with use_case(name, of or use_case_name) as model:
+    with use_cases(name, of or use_case_name) as among:
+        model = among.only
         if action == "require":
             _require(model, number, by, remove=remove)
         elif action == "passed":
@@ -116,7 +117,10 @@ def _parse_words(words: list[str], *, remove: bool, accept: bool, as_json: bool)
 def _require(model: type[Task], number: int, by: str, *, remove: bool) -> None:
     of, name = f"Step({number}) of {model.__name__}", model.tracker.use_case.name
     with refusing(ValueError):
+        was_required = number in item.read(model).required
         (item.stop_requiring if remove else item.require)(model, number, by)
+    if was_required == remove:
+        record(model, by, "stopped requiring" if remove else "required", f"Step({number})")
     if remove:
         say(f"{of} is not required any more")
         return
@@ -148,9 +152,13 @@ def _print_passed(model: type[Task], number: int, *, as_json: bool) -> None:
                     moved += task.update_time > begins
                     yield task
 
-    print_tasks(passed(), ALL_WAITING, None, f"no unfinished task has passed Step({number})", as_json=as_json)
+    is_damaged = print_tasks(
+        passed(), ALL_WAITING, None, f"no unfinished task has passed Step({number})", as_json=as_json
+    )
     if moved:
         warn(f"{count(moved)} changed after that and may have run Step({number})")
+    if is_damaged:
+        raise typer.Exit(FOUND)
 
 
 def _print_numbers(model: type[Task], *, accept: bool) -> None:

@@ -1,6 +1,6 @@
 """`list`, `find`, `show`, `errors` and `stuck`: tasks by state or attribute, and single tasks."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from itertools import chain
@@ -12,6 +12,7 @@ from rich.text import Text
 from pynamodb_tracker import clock
 from pynamodb_tracker.cli import command, tasks, terminal
 from pynamodb_tracker.cli import options as opt
+from pynamodb_tracker.cli.command import UseCases
 from pynamodb_tracker.cli.terminal import styled
 from pynamodb_tracker.exceptions import TaskNotFoundError
 from pynamodb_tracker.model.row import Membership, membership_of, readable
@@ -20,8 +21,8 @@ from pynamodb_tracker.presentation import task_facts as facts
 from pynamodb_tracker.presentation.children import MOST_CHECKED, Blocked, Family, family_of, find_blocked
 from pynamodb_tracker.presentation.errors import ErrorGroup, ErrorGroups
 from pynamodb_tracker.presentation.listing import NO_ERROR
-from pynamodb_tracker.presentation.overview import pause_at
 from pynamodb_tracker.presentation.text import age, between, count, escaped, moment, stamp
+from pynamodb_tracker.presentation.waiting import pause_at
 from pynamodb_tracker.status import Status, end_of
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State, due_until, given_up, waiting_in
@@ -33,11 +34,11 @@ _MOST_SEARCHED = 10_000  # tasks due later that are searched for given-up occurr
 _LABEL = 12
 
 
+@opt.for_use_cases
 def list_tasks(
+    among: UseCases,
     state: opt.StateOrWaiting = None,
     *,
-    name: opt.App,
-    use_case_name: opt.UseCase = None,
     since: opt.Since = None,
     until: opt.Until = None,
     waiting: Annotated[bool, opt.flag("--waiting", "Only tasks that wait for others.")] = False,
@@ -46,7 +47,7 @@ def list_tasks(
     limit: opt.Limit = None,
     everything: opt.All = False,
     as_json: opt.Json = False,
-) -> None:
+) -> bool:
     """List the tasks in a state, in the order of their due times.
 
     A state is a step and a status: pending, in_progress, failed, ignored or succeeded. cancelled is a state, too. The
@@ -56,47 +57,37 @@ def list_tasks(
     due later.
     """
     most = None if everything else limit or opt.MOST_LISTED
-    with command.use_cases(name, use_case_name) as models:
-        command.check_window(since, until)
-        asked = None if most is None else most + 1
-        if waiting:
-            if latest_due:
-                raise typer.BadParameter("it cannot be combined with --waiting", param_hint="--latest-due")
-            status: Status | str | None = tasks.WAITING if len(models) == 1 else tasks.ALL_WAITING
-            found, is_what = _find_waiting(name, models, state, since, until), "waits for others"
-            whose = _join_names(models)
-        elif state is None:
-            raise typer.BadParameter("name a state, as in ship.failed, or add --waiting", param_hint="STEP.STATUS")
-        else:
-            of = command.state_named(*_split_state(name, models, state))
-            status, is_what = of.status or end_of(of.code), f"is {facts.name_of(of)}"
-            whose = of.model.__name__
-            most_read = None if error_contains else asked
-            found = of.query(since=since, until=until, latest_due_first=latest_due, limit=most_read, with_data=False)
-        like = (error_contains or "").casefold()
-        found = (task for task in map(readable, found) if like in (task.last_error or "").casefold())
-        tasks.print_tasks(
-            found, status, most, f"{_name_none(since, until, error_contains)} of {whose} {is_what}", as_json=as_json
-        )
+    asked = None if most is None else most + 1
+    if waiting:
+        if latest_due:
+            raise typer.BadParameter("it cannot be combined with --waiting", param_hint="--latest-due")
+        status: Status | str | None = tasks.ALL_WAITING if among.are_several else tasks.WAITING
+        found, is_what = _find_waiting(among, state, since, until), "waits for others"
+        whose = str(among)
+    elif state is None:
+        raise typer.BadParameter("name a state, as in ship.failed, or add --waiting", param_hint="STEP.STATUS")
+    else:
+        of = among.state(state)
+        status, is_what = of.status or end_of(of.code), f"is {facts.name_of(of)}"
+        whose = of.model.__name__
+        most_read = None if error_contains else asked
+        found = of.query(since=since, until=until, latest_due_first=latest_due, limit=most_read, with_data=False)
+    like = (error_contains or "").casefold()
+    found = (task for task in map(readable, found) if like in (task.last_error or "").casefold())
+    return tasks.print_tasks(
+        found, status, most, f"{_name_none(since, until, error_contains)} of {whose} {is_what}", as_json=as_json
+    )
 
 
 def _name_none(*filters: object) -> str:
     return "no matching task" if any(filters) else "no task"
 
 
-def _split_state(app: str, models: Sequence[type[Task]], state: str) -> tuple[type[Task], str]:
-    step = state.rpartition(".")[0]
-    if len(models) == 1 or not step or step == facts.UNKNOWN:
-        return command.only_one(app, models), state
-    of = command.step_among(models, step)
-    return of.model, f"{of.name}.{state.rpartition('.')[2]}"
-
-
+@opt.for_use_cases
 def find(
+    among: UseCases,
     what: Annotated[str, opt.argument("NAME=VALUE", "An attribute and its value, as in customer=c-7.")],
     *,
-    name: opt.App,
-    use_case_name: opt.UseCase = None,
     state: Annotated[str | None, opt.value("STEP.STATUS", "Only tasks in this state.")] = None,
     since: Annotated[datetime | None, opt.value("TIME", "Only tasks created since then.", opt.moment)] = None,
     until: Annotated[datetime | None, opt.value("TIME", "Only tasks created before then.", opt.moment)] = None,
@@ -104,49 +95,45 @@ def find(
     limit: opt.Limit = None,
     everything: opt.All = False,
     as_json: opt.Json = False,
-) -> None:
+) -> bool:
     """Find the tasks with a value of an attribute, in any state, in the order of their creation.
 
     The table's class has to declare the attribute with FindBy. If --app names the table, this searches all its use
     cases. A state is a step and a status, as in ship.failed or "ship failed".
     """
     most = None if everything else limit or opt.MOST_LISTED
-    with command.use_cases(name, use_case_name) as models:
-        command.check_window(since, until)
-        model = models[0] if len(models) == 1 else cast("type[Task]", models[0].tracker.table.owner)
-        of: State[Task] | None = None
-        if state is not None:
-            model, state = _split_state(name, models, state.replace(" ", "."))
-            of = command.state_named(model, state)
-        asked = None if most is None else most + 1
-        with command.refusing(ValueError):
-            index, value = find_by_text(model, what)
-            found = index.query(value, state=of, since=since, until=until, newest_first=newest, limit=asked)
-        none = f"{_name_none(since, until, state)} of {model.__name__} has {what}"
-        tasks.print_tasks(found, tasks.FOUND_BY, most, none, as_json=as_json)
-
-
-def _find_waiting(
-    app: str, models: Sequence[type[Task]], state: str | None, since: datetime | None, until: datetime | None
-) -> Iterator[Task]:
-    states = [step.pending for model in models for step in facts.steps_of(model)]
+    model = cast("type[Task]", among.models[0].tracker.table.owner) if among.are_several else among.only
+    of: State[Task] | None = None
     if state is not None:
-        states = [command.state_named(*_split_state(app, models, state))]
+        of = among.state(state.replace(" ", "."))
+        model = of.model
+    asked = None if most is None else most + 1
+    with command.refusing(ValueError):
+        index, value = find_by_text(model, what)
+        found = index.query(value, state=of, since=since, until=until, newest_first=newest, limit=asked)
+    none = f"{_name_none(since, until, state)} of {model.__name__} has {what}"
+    return tasks.print_tasks(found, tasks.FOUND_BY, most, none, as_json=as_json)
+
+
+def _find_waiting(among: UseCases, state: str | None, since: datetime | None, until: datetime | None) -> Iterator[Task]:
+    states = [step.pending for model in among.models for step in facts.steps_of(model)]
+    if state is not None:
+        states = [among.state(state)]
         if states[0].status is not Status.PENDING:
             raise typer.BadParameter("only pending tasks wait for others", param_hint="--waiting")
     return chain.from_iterable(waiting_in(each, since, until) for each in states)
 
 
+@opt.for_use_cases
 def errors(
+    among: UseCases,
     step: opt.StepOrAll = None,
     *,
-    name: opt.App,
-    use_case_name: opt.UseCase = None,
     since: opt.Since = None,
     until: opt.Until = None,
     limit: Annotated[int | None, opt.value("N", "Show at most this many groups.", opt.number)] = None,
     as_json: opt.Json = False,
-) -> None:
+) -> bool:
     """Group failed and ignored tasks by their last error, the most frequent one first.
 
     Errors that differ only in ids, times, durations and numbers form a group, which shows # for them and … for the
@@ -158,28 +145,24 @@ def errors(
     Exits with 1 if there are any.
     """
     groups, damaged = ErrorGroups[str](), tasks.Damaged(own_too=False)
-    with command.use_cases(name, use_case_name) as models:
-        command.check_window(since, until)
-        for model, steps in command.steps_among(models, step).items():
-            prefix = f"{model.tracker.use_case.name}." if len(models) > 1 else ""
-            for state, task in _find_failed(steps, since, until, damaged):
-                of = f"{prefix}{facts.name_of(state)}"
-                created = task.create_time if (task.attempt or 0) > 1 else None
-                groups.add(of, task.task_id, task.last_error or NO_ERROR, task.update_time, created=created)
-        found = groups.sorted()
-        if as_json:
-            terminal.say_json_array(map(_group_as_json, found[:limit]))
-        elif not found:
-            none = f"{_name_none(since, until)} of {_join_names(models)} has failed or is ignored"
-            terminal.say(f"{none}{f' in {step}' if step else ''}")
-        else:
-            rows = (_group_row(group, with_step=not step or len(models) > 1) for group in found[:limit])
-            terminal.print_table(("tasks", "state", "first", "newest", "example", "error"), rows)
-            if limit is not None and len(found) > limit:
-                terminal.warn(f"these are the first {limit:,} of {len(found):,} groups")
-    if found:
-        raise typer.Exit(command.FOUND)
-    damaged.exit()
+    for model, steps in among.steps(step).items():
+        prefix = f"{model.tracker.use_case.name}." if among.are_several else ""
+        for state, task in _find_failed(steps, since, until, damaged):
+            of = f"{prefix}{facts.name_of(state)}"
+            created = task.create_time if (task.attempt or 0) > 1 else None
+            groups.add(of, task.task_id, task.last_error or NO_ERROR, task.update_time, created=created)
+    found = groups.sorted()
+    if as_json:
+        terminal.say_json_array(map(_group_as_json, found[:limit]))
+    elif not found:
+        none = f"{_name_none(since, until)} of {among} has failed or is ignored"
+        terminal.say(f"{none}{f' in {step}' if step else ''}")
+    else:
+        rows = (_group_row(group, with_step=not step or among.are_several) for group in found[:limit])
+        terminal.print_table(("tasks", "state", "first", "newest", "example", "error"), rows)
+        if limit is not None and len(found) > limit:
+            terminal.warn(f"these are the first {limit:,} of {len(found):,} groups")
+    return bool(found) or damaged.is_any
 
 
 def _find_failed(
@@ -213,14 +196,14 @@ def _group_row(group: ErrorGroup[str], *, with_step: bool) -> list[terminal.Cell
     return [f"{group.tasks:,}", styled(state, style), since, newest, styled(group.example, "bold"), group.error]
 
 
+@opt.for_use_cases
 def stuck(
+    among: UseCases,
     step: opt.StepOrAll = None,
     *,
-    name: opt.App,
-    use_case_name: opt.UseCase = None,
     everything: Annotated[bool, opt.flag("--all", "Also list tasks with a valid lock.")] = False,
     as_json: opt.Json = False,
-) -> None:
+) -> bool:
     """List tasks in progress with an expired lock, because their worker died or lost the lock.
 
     The step's next run takes them over, or ignores them after their last attempt. --all also lists tasks with a valid
@@ -232,51 +215,45 @@ def stuck(
     Exits with 1 if a lock has expired or a task is blocked.
     """
     damaged = tasks.Damaged(own_too=False)
-    with command.use_cases(name, use_case_name) as models:
-        steps = list(chain.from_iterable(command.steps_among(models, step).values()))
-        blocked = _find_blocked(models, steps)
-        is_any_stuck = False
+    steps = among.steps(step)
+    blocked = _find_blocked(steps.values())
+    is_any_stuck = False
 
-        def all_found() -> Iterator[tuple[BoundStep[Any], Task]]:
-            nonlocal is_any_stuck
-            for of in steps:
-                found = of.in_progress.query(with_data=False)
-                if not everything:
-                    found = due_until(of.in_progress, clock.now() - of.model.tracker.margin)
-                for task in damaged.readable(found):
-                    is_stuck = facts.is_abandoned(task)
-                    is_any_stuck = is_any_stuck or is_stuck
-                    if everything or is_stuck:
-                        yield of, task
+    def all_found() -> Iterator[tuple[BoundStep[Any], Task]]:
+        nonlocal is_any_stuck
+        for of in chain.from_iterable(steps.values()):
+            found = of.in_progress.query(with_data=False)
+            if not everything:
+                found = due_until(of.in_progress, clock.now() - of.model.tracker.margin)
+            for task in damaged.readable(found):
+                is_stuck = facts.is_abandoned(task)
+                is_any_stuck = is_any_stuck or is_stuck
+                if everything or is_stuck:
+                    yield of, task
 
-        if as_json:
-            in_progress = (
-                facts.task_as_json(task) | {"max_attempts": of.max_attempts, "stuck": facts.is_abandoned(task)}
-                for of, task in all_found()
-            )
-            terminal.say_json_array(chain(in_progress, (each.as_json() for each in blocked)))
-        else:
-            titles = ("task", "step", "attempt", "lock" if everything else "lock expired", "next run", "worker")
-            rows = (_stuck_row(*each, of_several=len(models) > 1, in_words=everything) for each in all_found())
-            if not terminal.print_table(titles, rows) and not blocked:
-                is_what = "in progress" if everything else "stuck"
-                terminal.say(f"no task of {_join_names(models)} is {is_what}{f' in {step}' if step else ''}")
-            for each in blocked:
-                terminal.say(f"{each.step.model.__name__} {escaped(str(each))}")
-    if is_any_stuck or blocked:
-        raise typer.Exit(command.FOUND)
-    damaged.exit()
+    if as_json:
+        in_progress = (
+            facts.task_as_json(task) | {"max_attempts": of.max_attempts, "stuck": facts.is_abandoned(task)}
+            for of, task in all_found()
+        )
+        terminal.say_json_array(chain(in_progress, (each.as_json() for each in blocked)))
+    else:
+        titles = ("task", "step", "attempt", "lock" if everything else "lock expired", "next run", "worker")
+        rows = (_stuck_row(*each, of_several=among.are_several, in_words=everything) for each in all_found())
+        if not terminal.print_table(titles, rows) and not blocked:
+            is_what = "in progress" if everything else "stuck"
+            terminal.say(f"no task of {among} is {is_what}{f' in {step}' if step else ''}")
+        for each in blocked:
+            terminal.say(f"{each.step.model.__name__} {escaped(str(each))}")
+    return is_any_stuck or bool(blocked) or damaged.is_any
 
 
-def _find_blocked(models: Sequence[type[Task]], steps: Sequence[BoundStep[Any]]) -> list[Blocked]:
-    checked = [find_blocked([step for step in steps if step.model is model]) for model in models]
+def _find_blocked(steps: Iterable[Sequence[BoundStep[Any]]]) -> list[Blocked]:
+    """Return the blocked tasks of steps by use case."""
+    checked = list(map(find_blocked, steps))
     if any(is_cut for _, is_cut in checked):
         terminal.warn(f"only the first {MOST_CHECKED} waiting tasks were checked: list --waiting lists all")
     return [each for found, _ in checked for each in found]
-
-
-def _join_names(models: Sequence[type[Task]]) -> str:
-    return " or ".join(model.__name__ for model in models)
 
 
 def _stuck_row(step: BoundStep[Any], task: Task, *, of_several: bool, in_words: bool) -> list[terminal.Cell]:
@@ -295,37 +272,36 @@ def _stuck_row(step: BoundStep[Any], task: Task, *, of_several: bool, in_words: 
     ]
 
 
+@opt.for_use_cases
 def show(
+    among: UseCases,
     task_id: Annotated[str, opt.argument("TASK", "The task id.")],
     *,
-    name: opt.App,
-    use_case_name: opt.UseCase = None,
     as_json: opt.Json = False,
-) -> None:
+) -> bool:
     """Show everything about a task: its state, what happens next, its attributes, and its failures with tracebacks.
 
     If --app names a table, this looks for the task in all its use cases.
 
     Exits with 1 if the task does not exist.
     """
-    with command.use_cases(name, use_case_name) as models:
-        task = _read_task(models, task_id)
-        found, family = facts.task_as_json(task, with_data=True), family_of(task)
-        if as_json:
-            failures = [asdict(each) | {"time": stamp(each.time)} for each in task.errors]
-            terminal.say_json({**found, **(family.as_json() if family else {}), "errors": failures})
-        else:
-            on = terminal.console()
-            options = ["--app", name, *(["--use-case", task.use_case_id] if use_case_name or len(models) > 1 else [])]
-            for line in (*_list_facts(task, family, options), *_list_attributes(found), *_list_failures(task)):
-                terminal.say(line, on)
-        if "unread" in found:
-            raise typer.Exit(command.FOUND)
+    task = _read_task(among, task_id)
+    found, family = facts.task_as_json(task, with_data=True), family_of(task)
+    if as_json:
+        failures = [asdict(each) | {"time": stamp(each.time)} for each in task.errors]
+        terminal.say_json({**found, **(family.as_json() if family else {}), "errors": failures})
+    else:
+        on = terminal.console()
+        is_of_table = among.name or among.are_several
+        options = ["--app", among.app, *(["--use-case", task.use_case_id] if is_of_table else [])]
+        for line in (*_list_facts(task, family, options), *_list_attributes(found), *_list_failures(task)):
+            terminal.say(line, on)
+    return "unread" in found
 
 
-def _read_task(models: Sequence[type[Task]], task_id: str) -> Task:
+def _read_task(among: UseCases, task_id: str) -> Task:
     found = []
-    for model in models:
+    for model in among.models:
         try:
             found.append(facts.read_task(model, task_id))
         except TaskNotFoundError:
@@ -333,7 +309,7 @@ def _read_task(models: Sequence[type[Task]], task_id: str) -> Task:
         except ValueError as error:
             raise command.CannotRunError(str(error)) from None
     if not found:
-        raise TaskNotFoundError(f"{_join_names(models)} {task_id!r} does not exist", task_id=task_id)
+        raise TaskNotFoundError(f"{among} {task_id!r} does not exist", task_id=task_id)
     if len(found) > 1:
         options = command.use_case_options(task.use_case_id for task in found)
         raise command.CannotRunError(f"{len(found)} use cases have a task {task_id!r}: add {options}")

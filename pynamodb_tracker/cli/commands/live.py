@@ -9,13 +9,13 @@ from datetime import datetime, timedelta
 from select import select
 from typing import Annotated, Any
 
-import typer
 from rich.console import Console, Group
 from rich.text import Text
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.cli import command, terminal
 from pynamodb_tracker.cli import options as opt
+from pynamodb_tracker.cli.command import UseCases
 from pynamodb_tracker.cli.tasks import held_back
 from pynamodb_tracker.cli.terminal import styled
 from pynamodb_tracker.control.records import MOST_SCHEDULES
@@ -29,13 +29,15 @@ from pynamodb_tracker.presentation.sentence import Sentence
 from pynamodb_tracker.presentation.task_facts import last_run_as_json, name_of, rule_of
 from pynamodb_tracker.presentation.text import age, between, count, escaped, stamp, took_in_words
 from pynamodb_tracker.status import Status
+from pynamodb_tracker.task.task import Task
 
 _STEP_TITLES = ("step", "due now", "waits for", "running", "failed", "gave up", "fails", "took", "trend")
 _COLOURS_OF_NEEDS = {"failures": "red", "nobody_runs": "red", "groups": "", "paused": "yellow"}
 _SCHEDULE_TITLES = ("task", "use case", "rule", "last round", "next")
 
 
-def now(*, as_json: opt.Json = False, name: opt.App, use_case_name: opt.UseCase = None) -> None:
+@opt.for_use_cases
+def now(among: UseCases, *, as_json: opt.Json = False) -> bool:
     """Show what needs you now in all use cases, the worst first, with the commands to run.
 
     Below are the steps, the schedules, and people's last 20 commands. It reads up to 1,000 tasks per state, or 2,000
@@ -43,14 +45,12 @@ def now(*, as_json: opt.Json = False, name: opt.App, use_case_name: opt.UseCase 
 
     Exits with 1 if something needs you or cannot be read.
     """
-    with command.use_cases(name, use_case_name) as models:
-        found = find_now(models)
-        if as_json:
-            terminal.say_json(plain(found))
-        else:
-            _print_now(found, name, terminal.console())
-    if not found.is_quiet:
-        raise typer.Exit(command.FOUND)
+    found = find_now(among.models)
+    if as_json:
+        terminal.say_json(plain(found))
+    else:
+        _print_now(found, among.app, terminal.console())
+    return not found.is_quiet
 
 
 def _print_now(found: Now, app: str, on: Console) -> None:
@@ -120,15 +120,15 @@ def _step_row(row: StepRow) -> list[terminal.Cell]:
     ]
 
 
+@opt.for_use_cases
 def workers(
+    among: UseCases,
     worker: Annotated[
         str | None, opt.argument("[WORKER]", "Only workers with names that start with this, such as a host.")
     ] = None,
     *,
     as_json: opt.Json = False,
-    name: opt.App,
-    use_case_name: opt.UseCase = None,
-) -> None:
+) -> bool:
     """Show which workers run tasks now in all use cases: how many, since when, and whether locks have expired.
 
     It reads the 1,000 tasks in progress with the earliest lock expiry, at one read unit each. Idle workers are not
@@ -136,19 +136,17 @@ def workers(
 
     Exits with 1 if a lock has expired.
     """
-    with command.use_cases(name, use_case_name) as models:
-        found = find_running(models, worker)
-        if as_json:
-            terminal.say_json_array(map(_worker_as_json, found.workers))
-        elif not found.workers:
-            terminal.say(f"no task is in progress{f' at {escaped(worker)}' if worker else ''}")
-        else:
-            titles = ("worker", "tasks", "oldest", "lock", "steps")
-            terminal.print_table(titles, map(_worker_row, found.workers))
-        if not found.is_all:
-            terminal.warn(f"only the {count(MOST)} with the earliest lock expiry were read")
-    if found.expired:
-        raise typer.Exit(command.FOUND)
+    found = find_running(among.models, worker)
+    if as_json:
+        terminal.say_json_array(map(_worker_as_json, found.workers))
+    elif not found.workers:
+        terminal.say(f"no task is in progress{f' at {escaped(worker)}' if worker else ''}")
+    else:
+        titles = ("worker", "tasks", "oldest", "lock", "steps")
+        terminal.print_table(titles, map(_worker_row, found.workers))
+    if not found.is_all:
+        terminal.warn(f"only the {count(MOST)} with the earliest lock expiry were read")
+    return bool(found.expired)
 
 
 def _worker_row(each: WorkerView) -> list[terminal.Cell]:
@@ -172,27 +170,26 @@ def _worker_as_json(each: WorkerView) -> dict[str, Any]:
     return {**found, "steps": names, **times, "examples": tasks}
 
 
-def schedules(*, as_json: opt.Json = False, name: opt.App, use_case_name: opt.UseCase = None) -> None:
+@opt.for_use_cases
+def schedules(among: UseCases, *, as_json: opt.Json = False) -> bool:
     """Show the repeating tasks: the rule, how the last round ended and how many tasks it created, and the next run.
 
     It reads up to 200 schedules per use case.
 
-    Exits with 1 if a last round did not succeed or a repeating task is ignored.
+    Exits with 1 if a last round did not succeed, or a repeating task is overdue or ignored.
     """
-    with command.use_cases(name, use_case_name) as models:
-        looked_at = {model: find_schedules(model) for model in models}
-        found = [each for schedules in looked_at.values() for each in schedules.found]
-        if as_json:
-            terminal.say_json_array(map(_schedule_as_json, found))
-        elif not found:
-            terminal.say("no task repeats")
-        else:
-            terminal.print_table(_SCHEDULE_TITLES, map(_schedule_row, found))
-        for model, schedules in looked_at.items():
-            if not schedules.is_all:
-                terminal.warn(f"{model.__name__}: only {MOST_SCHEDULES} schedules are listed")
-    if any(each.needs_look for each in found):
-        raise typer.Exit(command.FOUND)
+    looked_at = {model: find_schedules(model) for model in among.models}
+    found = [each for schedules in looked_at.values() for each in schedules.found]
+    if as_json:
+        terminal.say_json_array(map(_schedule_as_json, found))
+    elif not found:
+        terminal.say("no task repeats")
+    else:
+        terminal.print_table(_SCHEDULE_TITLES, map(_schedule_row, found))
+    for model, schedules in looked_at.items():
+        if not schedules.is_all:
+            terminal.warn(f"{model.__name__}: only {MOST_SCHEDULES} schedules are listed")
+    return any(each.needs_look or each.overdue for each in found)
 
 
 def _schedule_row(each: Schedule) -> list[terminal.Cell]:
@@ -202,7 +199,7 @@ def _schedule_row(each: Schedule) -> list[terminal.Cell]:
         each.task.use_case_id,
         each.rule,
         styled(each.last or "none yet", "red" if is_bad else ""),
-        styled(each.next, "red" if each.task.state.status is Status.IGNORED else ""),
+        styled(each.next_in_words, "red" if each.overdue or each.task.state.status is Status.IGNORED else ""),
     ]
 
 
@@ -213,73 +210,70 @@ def _schedule_as_json(each: Schedule) -> dict[str, Any]:
     return {**about, "repeat": rule_of(task), "last_run": last_run_as_json(task), **due}
 
 
+@opt.for_use_case
 def group(
+    model: type[Task],
     group_name: Annotated[str, opt.argument("GROUP", "The group's name.")],
     *,
     repair: Annotated[bool, opt.flag("--repair", "Pass on the turn if its task has ended or was deleted.")] = False,
-    name: opt.App,
-    use_case_name: opt.UseCase = None,
     as_json: opt.Json = False,
-) -> None:
+) -> bool:
     """Show which task of a group has the turn, the data that its tasks share, and which tasks wait, in order.
 
     A group needs a repair only if its task with the turn was deleted or changed without this library.
 
     Exits with 1 if the group needs a repair.
     """
-    with command.use_case(name, use_case_name) as model:
-        with command.refusing(ValueError):
-            of: Any = model.group(group_name)
-        if repair:
-            of.repair()
-        turn, waiting = of.turn, of.waiting()
-        has_it = None if turn is None else next(iter(model.get_many([turn])), None)
-        is_over = has_it is None or has_it.tracker.ends_at(has_it.state.code)
-        is_stuck = bool(waiting) if turn is None else is_over or (has_it is not None and is_beyond_limit(has_it))
-        state = "idle" if turn is None else "gone" if has_it is None else name_of(has_it.state)
-        if as_json:
-            found = {"group": group_name, "turn": turn, "state": state, "data": of.data, "waiting": waiting}
-            terminal.say_json(found | {"needs_repair": is_stuck})
-        else:
-            who = "nobody has the turn" if turn is None else f"{escaped(turn)} has the turn, {state}"
-            terminal.say(f"{escaped(group_name)} of {model.__name__}: {who}")
-            if data := of.data:
-                terminal.say(f"  data   {escaped(exact_json.dumps(data, ensure_ascii=False))}")
-            for task_id in waiting:
-                terminal.say(f"  waits  {escaped(task_id)}")
-            if is_stuck:
-                terminal.warn("the task with the turn has ended, was deleted or is parked too long: add --repair")
-    if is_stuck:
-        raise typer.Exit(command.FOUND)
+    with command.refusing(ValueError):
+        of: Any = model.group(group_name)
+    if repair:
+        of.repair()
+    turn, waiting = of.turn, of.waiting()
+    has_it = None if turn is None else next(iter(model.get_many([turn])), None)
+    is_over = has_it is None or has_it.tracker.ends_at(has_it.state.code)
+    is_stuck = bool(waiting) if turn is None else is_over or (has_it is not None and is_beyond_limit(has_it))
+    state = "idle" if turn is None else "gone" if has_it is None else name_of(has_it.state)
+    if as_json:
+        found = {"group": group_name, "turn": turn, "state": state, "data": of.data, "waiting": waiting}
+        terminal.say_json(found | {"needs_repair": is_stuck})
+    else:
+        who = "nobody has the turn" if turn is None else f"{escaped(turn)} has the turn, {state}"
+        terminal.say(f"{escaped(group_name)} of {model.__name__}: {who}")
+        if data := of.data:
+            terminal.say(f"  data   {escaped(exact_json.dumps(data, ensure_ascii=False))}")
+        for task_id in waiting:
+            terminal.say(f"  waits  {escaped(task_id)}")
+        if is_stuck:
+            terminal.warn("the task with the turn has ended, was deleted or is parked too long: add --repair")
+    return is_stuck
 
 
+@opt.for_use_cases
 def top(
+    among: UseCases,
     *,
     every: Annotated[
         timedelta | None, opt.value("TIME", "How often to read the table. Default: 10s.", opt.duration)
     ] = None,
-    name: opt.App,
-    use_case_name: opt.UseCase = None,
 ) -> None:
     """Show the picture of "now" live. The arrow keys scroll and q quits. In a pipe, it prints the picture once."""
-    with command.use_cases(name, use_case_name) as models:
-        on, paper = terminal.console(), terminal.console()
-        if not on.is_terminal:
-            _print_now(find_now(models), name, on)
-            return
-        from rich.live import Live  # noqa: PLC0415 - slow to import
+    on, paper = terminal.console(), terminal.console()
+    if not on.is_terminal:
+        _print_now(find_now(among.models), among.app, on)
+        return
+    from rich.live import Live  # noqa: PLC0415 - slow to import
 
-        first, seconds = 0, (every or timedelta(seconds=10)).total_seconds()
-        with _keys() as pressed, Live(console=on, auto_refresh=False, screen=True, vertical_overflow="crop") as live:
-            while True:
-                with paper.capture() as capture:
-                    _print_now(find_now(models), name, paper)
-                lines, ends = Text.from_ansi(capture.get().rstrip()).wrap(on, on.width), time.monotonic() + seconds
-                while (left := ends - time.monotonic()) > 0:
-                    live.update(_cut(list(lines), first, on.height - 1), refresh=True)
-                    if (key := pressed(left)) in _QUIT:
-                        return
-                    first = min(max(first + _STEPS.get(key or b"?", 0), 0), len(lines) - 1)
+    first, seconds = 0, (every or timedelta(seconds=10)).total_seconds()
+    with _keys() as pressed, Live(console=on, auto_refresh=False, screen=True, vertical_overflow="crop") as live:
+        while True:
+            with paper.capture() as capture:
+                _print_now(find_now(among.models), among.app, paper)
+            lines, ends = Text.from_ansi(capture.get().rstrip()).wrap(on, on.width), time.monotonic() + seconds
+            while (left := ends - time.monotonic()) > 0:
+                live.update(_cut(list(lines), first, on.height - 1), refresh=True)
+                if (key := pressed(left)) in _QUIT:
+                    return
+                first = min(max(first + _STEPS.get(key or b"?", 0), 0), len(lines) - 1)
 
 
 def _cut(lines: Sequence[Text], first: int, room: int) -> Group:

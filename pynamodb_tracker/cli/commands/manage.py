@@ -18,15 +18,13 @@ from pynamodb_tracker.cli.command import (
     ids_in,
     refusing,
     step_named,
-    use_case,
 )
 from pynamodb_tracker.cli.targets import NOTHING_ASKED, THREADS, Asked, Unchanged, change_each, change_targets
 from pynamodb_tracker.cli.task_files import Format, LineReader
 from pynamodb_tracker.cli.terminal import say, say_id, warn
-from pynamodb_tracker.control.records import record
 from pynamodb_tracker.exceptions import TaskLockedError, TaskNotFoundError
 from pynamodb_tracker.model.references import round_of
-from pynamodb_tracker.presentation.commands import send_signal
+from pynamodb_tracker.presentation.commands import note, send_signal
 from pynamodb_tracker.presentation.errors import for_people
 from pynamodb_tracker.presentation.task_facts import choices_of, name_of
 from pynamodb_tracker.presentation.text import between, count, escaped
@@ -60,7 +58,9 @@ Urgent = Annotated[bool, opt.flag("--urgent", "Let workers take it before tasks 
 Reason = Annotated[str, opt.value("TEXT", "The reason, which is kept with the task's errors.", opt.reason)]
 
 
+@opt.for_use_case
 def create(
+    model: type[Task],
     task_id: Annotated[str, opt.argument("TASK", "The task id.")],
     values: Annotated[
         list[str] | None,
@@ -72,8 +72,6 @@ def create(
     ] = None,
     merge: Annotated[bool, opt.flag("--merge", "If the task exists, run it again instead.")] = False,
     urgent: Urgent = False,
-    name: opt.App,
-    use_case_name: opt.UseCase = None,
 ) -> None:
     """Create a task with attributes of its class, as in amount=4200 or data='{"a": 1}'.
 
@@ -85,26 +83,27 @@ def create(
     it is running, at once if it has succeeded, and after a reopen if it is ignored. If it is pending at its first step,
     it keeps its attributes, and --due can make it due earlier. A cancelled task does not change.
     """
-    with use_case(name, use_case_name) as model:
-        given = {"task_id": task_id} | ({} if due is None else {"due_time": due.isoformat()})
-        given |= {"urgent": "yes"} if urgent else {}
-        for pair in values or ():
-            key, equals, text = pair.partition("=")
-            if not equals or key in given:
-                what = f"{key} is given twice" if equals else f"{pair!r} has no value"
-                raise CannotRunError(f"{what}: write each as NAME=VALUE, as in amount=4200")
-            given[key] = text
-        with refusing(TypeError, ValueError):
-            arguments = LineReader(model, Format.CSV, None).arguments(given)
-            if merge:
-                merged = model.create_or_merge(**arguments)
-                task, how = merged.task, _EFFECTS[merged.effect]
-            else:
-                task, how = model.create(**arguments), ""
-        say(f"{escaped(task.task_id)}: {name_of(task.state)}{how}")
+    given = {"task_id": task_id} | ({} if due is None else {"due_time": due.isoformat()})
+    given |= {"urgent": "yes"} if urgent else {}
+    for pair in values or ():
+        key, equals, text = pair.partition("=")
+        if not equals or key in given:
+            what = f"{key} is given twice" if equals else f"{pair!r} has no value"
+            raise CannotRunError(f"{what}: write each as NAME=VALUE, as in amount=4200")
+        given[key] = text
+    with refusing(TypeError, ValueError):
+        arguments = LineReader(model, Format.CSV, None).arguments(given)
+        if merge:
+            merged = model.create_or_merge(**arguments)
+            task, how = merged.task, _EFFECTS[merged.effect]
+        else:
+            task, how = model.create(**arguments), ""
+    say(f"{escaped(task.task_id)}: {name_of(task.state)}{how}")
 
 
+@opt.for_use_case
 def signal(
+    model: type[Task],
     task_id: Annotated[str, opt.argument("TASK", "The task id.")],
     signal_name: Annotated[str, opt.argument("SIGNAL", "The awaited signal's name, as in paid.", opt.complete_signals)],
     *,
@@ -114,31 +113,29 @@ def signal(
         str | None, typer.Option("--round", metavar="TEXT", help="The round of a task that has started over.")
     ] = None,
     by: opt.By,
-    name: opt.App,
-    use_case_name: opt.UseCase = None,
 ) -> None:
     """Send a signal that a task awaits, such as a payment or an approval. It makes the task due.
 
     Only the first signal of each name counts. Exits with 1 if a different one was sent before, if the task does not
     exist, or if it has ended or continued without the signal.
     """
-    with use_case(name, use_case_name) as model:
-        with refusing(TypeError, ValueError):
-            awaited = signal_named(model, signal_name)
-            if value is None:
-                choices = choices_of(model)[signal_name].items()
-                known = ", one of " + ", ".join(f"{each} ({label})" for label, each in choices) if choices else ""
-                raise CannotRunError(f"Missing option '--value': write it as JSON{known}")
-            if of_round is None and (found := model.get_task(task_id, with_data=False)).round is not None:
-                raise CannotRunError(
-                    f"{escaped(task_id)} has started over: add --round {round_of(found)} if the signal is for this "
-                    "round"
-                )
-            task, effect = send_signal(awaited, task_id, value[0], by=by, key=key, of_round=of_round)
-        say(f"{escaped(task_id)}: {name_of(task.state)} ({_EFFECTS_OF_SIGNALS[effect]})")
+    with refusing(TypeError, ValueError):
+        awaited = signal_named(model, signal_name)
+        if value is None:
+            choices = choices_of(model)[signal_name].items()
+            known = ", one of " + ", ".join(f"{each} ({label})" for label, each in choices) if choices else ""
+            raise CannotRunError(f"Missing option '--value': write it as JSON{known}")
+        if of_round is None and (found := model.get_task(task_id, with_data=False)).round is not None:
+            raise CannotRunError(
+                f"{escaped(task_id)} has started over: add --round {round_of(found)} if the signal is for this round"
+            )
+        task, effect, _ = send_signal(awaited, task_id, value[0], by=by, key=key, of_round=of_round)
+    say(f"{escaped(task_id)}: {name_of(task.state)} ({_EFFECTS_OF_SIGNALS[effect]})")
 
 
+@opt.for_use_case
 def reopen(
+    model: type[Task],
     targets: opt.Targets,
     *,
     since: opt.Since = None,
@@ -154,8 +151,6 @@ def reopen(
     ] = False,
     urgent: Urgent = False,
     by: opt.By,
-    name: opt.App,
-    use_case_name: opt.UseCase = None,
 ) -> None:
     """Make failed or ignored tasks pending again and due now, with all their attempts.
 
@@ -170,47 +165,46 @@ def reopen(
 
     Exits with 1 if a task was refused. The others are reopened.
     """
-    with use_case(name, use_case_name) as model:
-        asked, statuses = Asked(since, until, error_contains, limit, dry_run), (Status.FAILED, Status.IGNORED)
-        due_times: Iterable[datetime | None] = repeat(None) if rate is None else spread(clock.now(), 60 * rate)
-        at_once, ended = list[str](), dict[str, tuple[Task, datetime | None]]()
-        is_by_id = asked == NOTHING_ASKED and "-" not in targets
-        options: dict[str, bool] = {"clear_checkpoints": clear_checkpoints, "urgent": urgent}
-        with refusing(TypeError):
-            model.tracker.check_urgent(urgent)
-        if dry_run and rate is not None:
-            _preview_rate(model, asked.found_in(model, targets, statuses)[1])
-            return
+    asked, statuses = Asked(since, until, error_contains, limit, dry_run), (Status.FAILED, Status.IGNORED)
+    due_times: Iterable[datetime | None] = repeat(None) if rate is None else spread(clock.now(), 60 * rate)
+    at_once, ended = list[str](), dict[str, tuple[Task, datetime | None]]()
+    is_by_id = asked == NOTHING_ASKED and "-" not in targets
+    options: dict[str, bool] = {"clear_checkpoints": clear_checkpoints, "urgent": urgent}
+    with refusing(TypeError):
+        model.tracker.check_urgent(urgent)
+    if dry_run and rate is not None:
+        _preview_rate(model, asked.found_in(model, targets, statuses)[1])
+        return
 
-        def reopen_one(of: BoundStep[Any], task: Task | None, task_id: str, due: datetime | None) -> str | None:
-            if is_by_id and task is not None and task.state == model.cancelled:
-                return name_of(model.reopen(task_id, by=by, due_time=due, **options).state)
-            enters = task_id in ended
-            reopened = of._definition.reopen(task_id, by, due, found=task if enters else None, enters=enters, **options)
-            if reopened.state != of.pending:
-                ended[task_id] = reopened, due
-                return None
-            said, now = name_of(reopened.state), clock.now()
-            is_same = task is not None and task.state == of.pending and bool(task.urgent or not urgent)
-            said += ", as before" if is_same else ""
-            if due is not None and reopened.due_time <= now < due:
-                at_once.append(task_id)
-            if reopened.waits_for:
-                said += f", waits for {escaped(reopened.waits_for)}"
-            elif due is not None and reopened.due_time > now:
-                said += f", due {between(reopened.due_time)}"
-            return Unchanged(said) if is_same else said
+    def reopen_one(of: BoundStep[Any], task: Task | None, task_id: str, due: datetime | None) -> str | None:
+        if is_by_id and task is not None and task.state == model.cancelled:
+            return name_of(model.reopen(task_id, by=by, due_time=due, **options).state)
+        enters = task_id in ended
+        reopened = of._definition.reopen(task_id, by, due, found=task if enters else None, enters=enters, **options)
+        if reopened.state != of.pending:
+            ended[task_id] = reopened, due
+            return None
+        said, now = name_of(reopened.state), clock.now()
+        is_same = task is not None and task.state == of.pending and bool(task.urgent or not urgent)
+        said += ", as before" if is_same else ""
+        if due is not None and reopened.due_time <= now < due:
+            at_once.append(task_id)
+        if reopened.waits_for:
+            said += f", waits for {escaped(reopened.waits_for)}"
+        elif due is not None and reopened.due_time > now:
+            said += f", due {between(reopened.due_time)}"
+        return Unchanged(said) if is_same else said
 
-        members = ((row.task_id, row, due) for row, due in by_number(ended.values()))
-        note = _note(model, by, "reopened", targets, f"{60 * rate:g} a minute" if rate else "")
-        try:
-            change_targets(
-                model, targets, reopen_one, note, asked, statuses=statuses, given=zip(due_times), members=members
-            )
-        finally:
-            if at_once:
-                are = f"{count(len(at_once))} {'is' if len(at_once) == 1 else 'are'}"
-                warn(f"{are} due at once: repeating, or pending already")
+    members = ((row.task_id, row, due) for row, due in by_number(ended.values()))
+    note = _note(model, by, "reopened", targets, f"{60 * rate:g} a minute" if rate else "")
+    try:
+        change_targets(
+            model, targets, reopen_one, note, asked, statuses=statuses, given=zip(due_times), members=members
+        )
+    finally:
+        if at_once:
+            are = f"{count(len(at_once))} {'is' if len(at_once) == 1 else 'are'}"
+            warn(f"{are} due at once: repeating, or pending already")
 
 
 def _preview_rate(model: type[Task], ids: Iterable[str]) -> None:
@@ -222,7 +216,9 @@ def _preview_rate(model: type[Task], ids: Iterable[str]) -> None:
     warn(f"dry run: {count(len(repeats))} would be reopened, at most {due_now:,} of them due at once")
 
 
+@opt.for_use_case
 def ignore(
+    model: type[Task],
     targets: opt.Targets,
     *,
     since: opt.Since = None,
@@ -236,8 +232,6 @@ def ignore(
         bool, opt.flag("--even-in-group", "With --even-running: also in a group, where the next task then starts.")
     ] = False,
     by: opt.By,
-    name: opt.App,
-    use_case_name: opt.UseCase = None,
 ) -> None:
     """Ignore tasks: they do not run until they are reopened.
 
@@ -251,23 +245,24 @@ def ignore(
     Exits with 1 if a task was refused. The others are ignored.
     """
     flags = {"even_running": even_running, "even_in_group": even_in_group}
-    with use_case(name, use_case_name) as model:
 
-        def ignore_one(of: BoundStep[Any], task: Task | None, task_id: str) -> str:
-            try:
-                state = name_of(of.ignore(task_id, reason=reason, by=by, **flags).state)
-            except TaskLockedError as error:
-                more = "" if getattr(error.task, "group", None) is None else " --even-in-group"
-                raise TaskLockedError(f"{for_people(error)}, or add --even-running{more} to cancel its run") from None
-            is_same = task is not None and task.state == of.ignored
-            return Unchanged(f"{state}, as before, with its old reason") if is_same else state
+    def ignore_one(of: BoundStep[Any], task: Task | None, task_id: str) -> str:
+        try:
+            state = name_of(of.ignore(task_id, reason=reason, by=by, **flags).state)
+        except TaskLockedError as error:
+            more = "" if getattr(error.task, "group", None) is None else " --even-in-group"
+            raise TaskLockedError(f"{for_people(error)}, or add --even-running{more} to cancel its run") from None
+        is_same = task is not None and task.state == of.ignored
+        return Unchanged(f"{state}, as before, with its old reason") if is_same else state
 
-        asked = Asked(since, until, error_contains, limit, dry_run)
-        note = _note(model, by, "ignored", targets, reason)
-        change_targets(model, targets, ignore_one, note, asked, statuses=(Status.PENDING, Status.FAILED))
+    asked = Asked(since, until, error_contains, limit, dry_run)
+    note = _note(model, by, "ignored", targets, reason)
+    change_targets(model, targets, ignore_one, note, asked, statuses=(Status.PENDING, Status.FAILED))
 
 
+@opt.for_use_case
 def cancel(
+    model: type[Task],
     tasks: opt.Tasks,
     *,
     children: Annotated[bool, opt.flag("--children", "Also the tasks that it waits for.")] = False,
@@ -275,8 +270,6 @@ def cancel(
     even_running: Annotated[bool, opt.flag("--even-running", "Also running tasks.")] = False,
     reason: Reason,
     by: opt.By,
-    name: opt.App,
-    use_case_name: opt.UseCase = None,
 ) -> None:
     """End tasks at any step. Only a reopen lets them start again.
 
@@ -287,27 +280,24 @@ def cancel(
 
     Exits with 1 if a task or a child was refused. The others are cancelled.
     """
-    with use_case(name, use_case_name) as model:
-        branch = None if go_to is None else step_named(model, go_to)
+    branch = None if go_to is None else step_named(model, go_to)
 
-        def cancel_one(task_id: str) -> str:
-            done = model.cancel(
-                task_id, reason=reason, by=by, children=children, go_to=branch, even_running=even_running
-            )
-            said = name_of(done.task.state)
-            said += ", as before, with its old reason" if done.effect == "already_cancelled" else ""
-            said += ", its block may still run" if done.running else ""
-            if done.blocked_parent:
-                said += f", {' '.join(map(escaped, done.blocked_parent))} waits for it and is blocked"
-            said += f", and {count(len(done.children))} that it waited for" if done.children else ""
-            return Unchanged(said) if done.effect == "already_cancelled" and not done.children else said
+    def cancel_one(task_id: str) -> str:
+        done = model.cancel(task_id, reason=reason, by=by, children=children, go_to=branch, even_running=even_running)
+        said = name_of(done.task.state)
+        said += ", as before, with its old reason" if done.effect == "already_cancelled" else ""
+        said += ", its block may still run" if done.running else ""
+        if done.blocked_parent:
+            said += f", {' '.join(map(escaped, done.blocked_parent))} waits for it and is blocked"
+        said += f", and {count(len(done.children))} that it waited for" if done.children else ""
+        return Unchanged(said) if done.effect == "already_cancelled" and not done.children else said
 
-        change_each(
-            ((task_id,) for task_id in ids_in(tasks)), cancel_one, 1, _note(model, by, "cancelled", tasks, reason)
-        )
+    change_each(((task_id,) for task_id in ids_in(tasks)), cancel_one, 1, _note(model, by, "cancelled", tasks, reason))
 
 
+@opt.for_use_case
 def unlock(
+    model: type[Task],
     targets: opt.Targets,
     *,
     reason: Reason,
@@ -318,8 +308,6 @@ def unlock(
         str | None, opt.value("NAME", "Only if this worker has the task, as show and stuck name it.")
     ] = None,
     by: opt.By,
-    name: opt.App,
-    use_case_name: opt.UseCase = None,
 ) -> None:
     """Unlock tasks of a dead worker. They become pending at once.
 
@@ -330,45 +318,43 @@ def unlock(
 
     Exits with 1 if a task was refused. The others are unlocked.
     """
-    with use_case(name, use_case_name) as model:
 
-        def unlock_one(of: BoundStep[Any], task: Task | None, task_id: str) -> str:
-            unlocked = of.unlock(task_id, reason=reason, fencing_token=fencing_token, worker=worker, by=by)
-            state = name_of(unlocked.state)
-            if task is not None and task.state in (of.pending, of.failed):
-                return Unchanged(f"{state}, as before: no worker had it")
-            if unlocked.attempt >= of.max_attempts:
-                return f"{state}, but that was its last attempt: the next run ignores it, unless it is reopened"
-            return state
+    def unlock_one(of: BoundStep[Any], task: Task | None, task_id: str) -> str:
+        unlocked = of.unlock(task_id, reason=reason, fencing_token=fencing_token, worker=worker, by=by)
+        state = name_of(unlocked.state)
+        if task is not None and task.state in (of.pending, of.failed):
+            return Unchanged(f"{state}, as before: no worker had it")
+        if unlocked.attempt >= of.max_attempts:
+            return f"{state}, but that was its last attempt: the next run ignores it, unless it is reopened"
+        return state
 
-        change_targets(model, targets, unlock_one, _note(model, by, "unlocked", targets, reason))
+    change_targets(model, targets, unlock_one, _note(model, by, "unlocked", targets, reason))
 
 
+@opt.for_use_case
 def delete(
+    model: type[Task],
     tasks: opt.Tasks,
     *,
     yes: Annotated[bool, opt.flag("--yes", "Delete without asking.")] = False,
-    name: opt.App,
-    use_case_name: opt.UseCase = None,
 ) -> None:
     """Delete tasks permanently, with all their data. Tasks in progress are refused, missing ones only reported.
 
     Asks for confirmation first. Exits with 1 if you answer no or a task was refused. The others are deleted.
     """
-    with use_case(name, use_case_name) as model:
-        if not yes:
-            _confirm(model.__name__, tasks)
+    if not yes:
+        _confirm(model.__name__, tasks)
 
-        def delete_one(task_id: str) -> str:
-            try:
-                model.delete_task(task_id)
-            except TaskNotFoundError:
-                return Unchanged("not found")
-            return "deleted"
+    def delete_one(task_id: str) -> str:
+        try:
+            model.delete_task(task_id)
+        except TaskNotFoundError:
+            return Unchanged("not found")
+        return "deleted"
 
-        threads = THREADS if "-" in tasks else min(len(tasks), THREADS)
-        note = _note(model, opt.person(), "deleted", tasks)
-        change_each(((task_id,) for task_id in ids_in(tasks)), delete_one, threads, note)
+    threads = THREADS if "-" in tasks else min(len(tasks), THREADS)
+    note = _note(model, opt.person(), "deleted", tasks)
+    change_each(((task_id,) for task_id in ids_in(tasks)), delete_one, threads, note)
 
 
 def _confirm(what: str, tasks: Sequence[str]) -> None:
@@ -390,7 +376,5 @@ def _is_terminal() -> bool:
     return sys.stdin is not None and sys.stdin.isatty()
 
 
-def _note(
-    model: type[Task], by: str, did: str, words: Sequence[str], reason: str | None = None
-) -> Callable[[int], object]:
-    return lambda tasks: record(model, by, did, " ".join(words), tasks=tasks, reason=reason)
+def _note(model: type[Task], by: str, did: str, words: Sequence[str], reason: str = "") -> Callable[[int], object]:
+    return lambda tasks: note(model, by, did, " ".join(words), tasks, reason=reason)

@@ -1,7 +1,5 @@
 """`run` and `retry`: call a function for a step's tasks."""
 
-from __future__ import annotations
-
 import sys
 import threading
 import time
@@ -15,28 +13,28 @@ from itertools import islice
 from typing import Annotated, Any
 
 import typer
-from pynamodb.exceptions import PynamoDBConnectionError, PynamoDBException
+from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.cli import command, terminal
 from pynamodb_tracker.cli import options as opt
+from pynamodb_tracker.cli.command import UseCases
 from pynamodb_tracker.cli.interrupts import StoppedError, StopRequest, last_output, run_stoppable, safe_stderr
 from pynamodb_tracker.cli.terminal import say, warn
-from pynamodb_tracker.control.records import record
-from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_temporary
 from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.execution.call import call
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.model.failure import message_of
+from pynamodb_tracker.presentation.commands import note
 from pynamodb_tracker.presentation.errors import ErrorGroups, for_people, one_line
-from pynamodb_tracker.presentation.overview import find_pause
 from pynamodb_tracker.presentation.text import age, between, count, escaped
+from pynamodb_tracker.presentation.waiting import find_pause
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
-from pynamodb_tracker.work.attempt import Attempt, was_taken
-from pynamodb_tracker.work.batch import add_to
+from pynamodb_tracker.work.attempt import Attempt, lost_to_other
+from pynamodb_tracker.work.batch import add_to, concerns_all
 from pynamodb_tracker.work.bulk import with_rows
 from pynamodb_tracker.work.candidates import Candidates
 from pynamodb_tracker.work.dispatcher import Dispatcher
@@ -57,12 +55,12 @@ FunctionAndTasks = Annotated[
 Limit = Annotated[int | None, opt.value("N", "Run at most this many tasks.", opt.number)]
 
 
+@opt.for_use_cases
 def run(
+    among: UseCases,
     step: opt.Step,
     words: FunctionAndTasks = None,
     *,
-    name: opt.App,
-    use_case_name: opt.UseCase = None,
     since: opt.Since = None,
     until: opt.Until = None,
     error_contains: opt.ErrorContains = None,
@@ -72,7 +70,7 @@ def run(
     heartbeat: opt.Heartbeat = False,
     dry_run: DryRun = False,
     as_json: opt.Json = False,
-) -> None:
+) -> bool:
     """Run the tasks of a step that you name, or all due ones, which are pending, failed or abandoned.
 
     It calls the function bound to the step with @Order.ship.does, or the one that you name. If the first task id looks
@@ -83,30 +81,28 @@ def run(
 
     Exits with 1 if a task failed, was ignored or was refused.
     """
-    with command.use_cases(name, use_case_name) as models:
-        command.check_window(since, until)
-        of = command.step_among(models, step)
-        function_name, ids = command.function_and_tasks(of, words or [])
-        function = command.function_for(of, function_name)
-        selection = Selection(of, (), since, until, limit, error_contains)
-        if ids:
-            given = {"--since": since, "--until": until, "--error-contains": error_contains, "--limit": limit}
-            for option in [key for key, value in (given | {"--dry-run": dry_run or None}).items() if value is not None]:
-                raise typer.BadParameter("it selects due tasks, but you named tasks", param_hint=option)
-            selection = Selection(of, ids=list(dict.fromkeys(command.ids_in(ids))))
-            with suppress(TrackerError, PynamoDBException):  # the tasks run anyway
-                if pause := find_pause(of.model, of.name):
-                    warn(f"{pause} ({_BY_ID})")
-        batch = WatchedBatch(selection, function, StopRequest(), threads, rate, heartbeat)
-        _print_due(selection, as_json=as_json) if dry_run else _run("run", batch, as_json=as_json)
+    of = among.step(step)
+    function_name, ids = command.function_and_tasks(of, words or [])
+    function = command.function_for(of, function_name)
+    selection = Selection(of, (), since, until, limit, error_contains)
+    if ids:
+        given = {"--since": since, "--until": until, "--error-contains": error_contains, "--limit": limit}
+        for option in [key for key, value in (given | {"--dry-run": dry_run or None}).items() if value is not None]:
+            raise typer.BadParameter("it selects due tasks, but you named tasks", param_hint=option)
+        selection = Selection(of, ids=list(dict.fromkeys(command.ids_in(ids))))
+        with suppress(TrackerError, PynamoDBException):  # the tasks run anyway
+            if pause := find_pause(of.model, of.name):
+                warn(f"{pause} ({_BY_ID})")
+    batch = WatchedBatch(selection, function, StopRequest(), threads, rate, heartbeat)
+    return _run("run", batch, dry_run=dry_run, as_json=as_json)
 
 
+@opt.for_use_cases
 def retry(
+    among: UseCases,
     step: opt.Step,
     function: Function = None,
     *,
-    name: opt.App,
-    use_case_name: opt.UseCase = None,
     since: opt.Since = None,
     until: opt.Until = None,
     error_contains: opt.ErrorContains = None,
@@ -119,7 +115,7 @@ def retry(
     heartbeat: opt.Heartbeat = False,
     dry_run: DryRun = False,
     as_json: opt.Json = False,
-) -> None:
+) -> bool:
     """Run the failed tasks of a step that are due.
 
     With --reopen-ignored, ignored tasks of groups enter them again, in their order, and run here if they have their
@@ -129,45 +125,10 @@ def retry(
 
     Exits with 1 if a task failed again, was ignored or was refused.
     """
-    with command.use_cases(name, use_case_name) as models:
-        command.check_window(since, until)
-        of = command.step_among(models, step)
-        selection = Selection(of, (of.failed,), since, until, limit, error_contains, reopen_ignored)
-        batch = WatchedBatch(selection, command.function_for(of, function), StopRequest(), threads, rate, heartbeat)
-        _print_due(selection, as_json=as_json) if dry_run else _run("retry", batch, as_json=as_json)
-
-
-def _print_due(selection: Selection, *, as_json: bool) -> None:
-    due = selection.due()
-    if as_json:
-        terminal.say_json({"due": due})
-        return
-    for task_id in due:
-        say(escaped(task_id))
-    warn(f"dry run: {count(len(due))} would be run" if due else selection.why_empty())
-
-
-def _run(verb: str, batch: WatchedBatch, *, as_json: bool) -> None:
-    selection, ended = batch.selection, None
-    batch.expected = None if selection.error_contains else selection.count()
-    with safe_stderr(batch.stop.set), terminal.progress(f"{verb} {selection.step.name}", batch.expected) as shown:
-        batch.progress = shown
-        try:
-            run_stoppable(batch)
-            shown.end()
-        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - raised again after the report
-            ended = error
-    with last_output():
-        (batch.print_json if as_json else batch.print_report)(stopped=ended is not None)
-    if number := batch.number_reopened:
-        about = f"{selection.step.name}.{Status.IGNORED}"
-        record(selection.step.model, opt.person(), "reopened", about, tasks=number, reason="retry --reopen-ignored")
-    if isinstance(ended, StoppedError):
-        raise typer.Exit(ended.exit_code)
-    if ended is not None:
-        raise ended
-    if batch.done > batch.number("succeeded") + batch.taken:
-        raise typer.Exit(command.FOUND)
+    of = among.step(step)
+    selection = Selection(of, (of.failed,), since, until, limit, error_contains, reopen_ignored)
+    batch = WatchedBatch(selection, command.function_for(of, function), StopRequest(), threads, rate, heartbeat)
+    return _run("retry", batch, dry_run=dry_run, as_json=as_json)
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,9 +318,9 @@ class WatchedBatch:
             self.report.refused[attempt.task_id] = attempt.error
         else:
             add_to(self.report, attempt)
-        self.taken += attempt.was_taken and not self.selection.is_named
+        self.taken += attempt.lost_to_other and not self.selection.is_named
         self.progress.show(self.done, self.numbers())
-        if isinstance(attempt.error, Exception) and attempt.outcome == "refused" and _concerns_all(attempt.error):
+        if attempt.error is not None and attempt.outcome == "refused" and concerns_all(attempt.error):
             raise attempt.error
 
     def _call(self, ctx: ExecutionContext[Any]) -> None:
@@ -386,7 +347,7 @@ class WatchedBatch:
     def refused(self) -> dict[str, Exception]:
         """Why tasks were not run or not recorded, without tasks that others claimed first."""
         known = self.report.refused.items()
-        return {task_id: error for task_id, error in known if self.selection.is_named or not was_taken(error)}
+        return {task_id: error for task_id, error in known if self.selection.is_named or not lost_to_other(error)}
 
     @property
     def done(self) -> int:
@@ -453,7 +414,36 @@ class WatchedBatch:
             say(skipped)
 
 
-def _concerns_all(error: Exception) -> bool:
-    """Return whether this error will refuse all tasks, such as expired credentials."""
-    is_ours = isinstance(error, PynamoDBException) and not is_temporary(error)
-    return is_ours and not (isinstance(error, PynamoDBConnectionError) and is_invalid(error))
+def _print_due(selection: Selection, *, as_json: bool) -> None:
+    due = selection.due()
+    if as_json:
+        terminal.say_json({"due": due})
+        return
+    for task_id in due:
+        say(escaped(task_id))
+    warn(f"dry run: {count(len(due))} would be run" if due else selection.why_empty())
+
+
+def _run(verb: str, batch: WatchedBatch, *, dry_run: bool, as_json: bool) -> bool:
+    """Run the batch and print its report. Return whether any task did not succeed."""
+    selection, ended = batch.selection, None
+    if dry_run:
+        _print_due(selection, as_json=as_json)
+        return False
+    batch.expected = None if selection.error_contains else selection.count()
+    with safe_stderr(batch.stop.set), terminal.progress(f"{verb} {selection.step.name}", batch.expected) as shown:
+        batch.progress = shown
+        try:
+            run_stoppable(batch)
+            shown.end()
+        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - raised again after the report
+            ended = error
+    with last_output():
+        (batch.print_json if as_json else batch.print_report)(stopped=ended is not None)
+    about, reason = f"{selection.step.name}.{Status.IGNORED}", "retry --reopen-ignored"
+    note(selection.step.model, opt.person(), "reopened", about, batch.number_reopened, reason=reason)
+    if isinstance(ended, StoppedError):
+        raise typer.Exit(ended.exit_code)
+    if ended is not None:
+        raise ended
+    return batch.done > batch.number("succeeded") + batch.taken

@@ -16,14 +16,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from pynamodb_tracker import strict_json
 from pynamodb_tracker.cli import command
 from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.interrupts import StoppedError, StopRequest, run_stoppable
 from pynamodb_tracker.cli.page_server import LOCAL, PageServer
 from pynamodb_tracker.cli.templates import cloudformation, policies, terraform
 from pynamodb_tracker.cli.terminal import console, say, say_json, warn, write
-from pynamodb_tracker.cost import QUOTA_UNITS, Load, Size, size_for
 from pynamodb_tracker.doctor import (
     Finding,
     NotExaminedError,
@@ -34,6 +32,8 @@ from pynamodb_tracker.doctor import (
     use_cases,
 )
 from pynamodb_tracker.dynamodb.connection import endpoint_of
+from pynamodb_tracker.model import strict_json
+from pynamodb_tracker.model.cost import QUOTA_UNITS, Load, Size, size_for
 from pynamodb_tracker.presentation.text import count as number_of
 
 if TYPE_CHECKING:

@@ -7,15 +7,15 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from pynamodb_tracker import strict_json
 from pynamodb_tracker.cli import options as opt
-from pynamodb_tracker.cli.command import location, use_cases
+from pynamodb_tracker.cli.command import UseCases, location
 from pynamodb_tracker.cli.tasks import held_back
 from pynamodb_tracker.cli.terminal import COLOURS, console, say, write
+from pynamodb_tracker.model import strict_json
 from pynamodb_tracker.presentation.children import MOST_CHECKED, Blocked, find_blocked
-from pynamodb_tracker.presentation.overview import Number, behind, control_of, limits_in_use, waiting_of
 from pynamodb_tracker.presentation.task_facts import BRANCH, GAVE_UP, is_branch, name_of, steps_of
 from pynamodb_tracker.presentation.text import age, count, escaped, stamp
+from pynamodb_tracker.presentation.waiting import Number, control_of, lateness_of, limits_in_use, waiting_of
 from pynamodb_tracker.status import Status, end_of
 from pynamodb_tracker.step.signal import signals_in
 from pynamodb_tracker.step.state import State, counted
@@ -26,7 +26,8 @@ _WIDEST, _WIDEST_IN_PIPE = 60, 40  # the longest bar at a terminal with enough r
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
-def status(*, name: opt.App, use_case_name: opt.UseCase = None, as_json: opt.Json = False) -> None:
+@opt.for_use_cases
+def status(among: UseCases, *, as_json: opt.Json = False) -> None:
     """Count the tasks in each state, for one use case or all use cases of a table.
 
     12 (9 wait) means that 9 of 12 pending tasks wait for signals or other tasks. Below are how long the first tasks
@@ -34,14 +35,13 @@ def status(*, name: opt.App, use_case_name: opt.UseCase = None, as_json: opt.Jso
 
     Each count reads the use case's whole index, at about one read unit per 20 to 40 tasks.
     """
-    with use_cases(name, use_case_name) as models:
-        if as_json:
-            write(strict_json.dumps(_build_document(models), indent=2, default=stamp) + "\n")
-            return
-        on = console()
-        for number, model in enumerate(models):
-            for line in ([Text()] if number else []) + list(_build_lines(model, on)):
-                say(line, on)
+    if as_json:
+        write(strict_json.dumps(_build_document(among.models), indent=2, default=stamp) + "\n")
+        return
+    on = console()
+    for number, model in enumerate(among.models):
+        for line in ([Text()] if number else []) + list(_build_lines(model, on)):
+            say(line, on)
 
 
 def _build_document(models: Sequence[type[Task]]) -> dict[str, Any]:
@@ -73,7 +73,7 @@ def _count_waits(model: type[Task], counts: Mapping[State[Any], Any]) -> dict[St
     waits = {state: Number(found.waiting) for state, found in counts.items()}
     for state, found in counts.items():
         if state.status is Status.PENDING and signals_in(model) and found.tasks > found.waiting:
-            number, _ = waiting_of(model._bound_steps[state.step])
+            number = waiting_of(model._bound_steps[state.step])
             waits[state] = Number(max(number.tasks, found.waiting), number.more)
     return waits
 
@@ -84,7 +84,7 @@ def _find_blocked(model: type[Task], waits: Mapping[State[Any], Number]) -> list
 
 
 def _find_lateness(model: type[Task]) -> dict[str, Any]:
-    views = behind(steps_of(model))
+    views = lateness_of(steps_of(model))
     due = {f"{view.step.name}.{status}": since.total_seconds() for view in views for status, since in view.late.items()}
     expired = {view.step.name: view.abandoned.total_seconds() for view in views if view.abandoned is not None}
     return ({"due_for": due} if due else {}) | ({"lock_expired_for": expired} if expired else {})
@@ -96,7 +96,7 @@ def _build_lines(model: type[Task], on: Console) -> Iterator[Text]:
         del counts[model.cancelled]
     total = sum(found.tasks for found in counts.values())
     note = "" if model.tracker.use_case.index_succeeded else ", without succeeded ones"
-    late = behind(steps_of(model))
+    late = lateness_of(steps_of(model))
     yield Text.assemble((model.__name__, "bold"), f": {count(total)} in {location(model)}{note}")
     control = control_of(model)
     yield from held_back(control.in_force, control.undeclared(model), limits_in_use(model))

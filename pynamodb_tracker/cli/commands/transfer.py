@@ -19,7 +19,7 @@ from pynamodb_tracker.cli.command import CannotRunError, refusing
 from pynamodb_tracker.cli.interrupts import StoppedError, StopRequest, last_output, run_stoppable, safe_stderr
 from pynamodb_tracker.cli.task_files import File, Format, Line, LineReader, open_tasks, state_to_load
 from pynamodb_tracker.cli.tasks import Damaged
-from pynamodb_tracker.cli.terminal import Progress, progress, say, warn, write
+from pynamodb_tracker.cli.terminal import Progress, flush, progress, say, warn, write
 from pynamodb_tracker.exceptions import LockLostError, TaskAlreadyExistsError, TaskNotFoundError, TrackerError
 from pynamodb_tracker.model import hydration
 from pynamodb_tracker.model.row import damages_of, has_expired
@@ -34,11 +34,11 @@ from pynamodb_tracker.work.bulk import in_threads_together
 from pynamodb_tracker.work.threads import in_threads
 
 
+@opt.for_use_case
 def load(
+    model: type[Task],
     file: Annotated[str, opt.argument("FILE", "CSV with a header, or JSON lines. Use - to read stdin.")],
     *,
-    name: opt.App,
-    use_case_name: opt.UseCase = None,
     state: Annotated[
         str | None,
         opt.value(
@@ -69,7 +69,7 @@ def load(
 
     Exits with 1 if a line was bad. If a load was interrupted, run it again with --skip-existing.
     """
-    with command.use_case(name, use_case_name) as model, open_tasks(file, form) as source:
+    with open_tasks(file, form) as source:
         reader = LineReader(model, source.form, None if state is None else state_to_load(model, state))
         reader.check_columns(source)
         load = _Load(source, reader, StopRequest(), threads, keep_going, skip_existing, dry_run)
@@ -172,7 +172,9 @@ def _no_requests(model: type[Task]) -> Iterator[None]:
         events.unregister("before-call.dynamodb", respond)
 
 
+@opt.for_use_case
 def export(
+    model: type[Task],
     state: Annotated[
         str | None,
         opt.argument(
@@ -180,11 +182,9 @@ def export(
         ),
     ] = None,
     *,
-    name: opt.App,
-    use_case_name: opt.UseCase = None,
     since: opt.Since = None,
     until: opt.Until = None,
-) -> None:
+) -> bool:
     """Write tasks to stdout as JSON lines with their id, state and attributes, for load or for other programs.
 
     Attempts, errors, times and group orders are not exported. A loaded task has all its attempts again, but does not
@@ -194,26 +194,25 @@ def export(
     export reads the whole table.
     """
     number, damaged = 0, Damaged(own_too=True)
-    with command.use_case(name, use_case_name) as model:
-        if (since or until) and state in (None, "-"):
-            raise typer.BadParameter("only with a state, as in ship.failed", param_hint="--since and --until")
-        command.check_window(since, until)
-        if state is None:
-            found: Iterator[Task] = filterfalse(has_expired, all_tasks(model))
-        elif state == "-":
-            found = _load_tasks(model, command.ids_in(["-"]), damaged)
-        else:
-            found = command.state_named(model, state).query(since=since, until=until)
-        try:
-            for task in found:
-                if (line := _build_line(model, task, damaged)) is not None:
-                    write(exact_json.dumps(line) + "\n")
-                    number += 1
-        except KeyboardInterrupt:
-            warn(f"stopped after {count(number)}")
-            raise typer.Exit(command.INTERRUPTED) from None
+    if (since or until) and state in (None, "-"):
+        raise typer.BadParameter("only with a state, as in ship.failed", param_hint="--since and --until")
+    if state is None:
+        found: Iterator[Task] = filterfalse(has_expired, all_tasks(model))
+    elif state == "-":
+        found = _load_tasks(model, command.ids_in(["-"]), damaged)
+    else:
+        found = command.state_named(model, state).query(since=since, until=until)
+    try:
+        for task in found:
+            if (line := _build_line(model, task, damaged)) is not None:
+                write(exact_json.dumps(line) + "\n")
+                number += 1
+    except KeyboardInterrupt:
+        warn(f"stopped after {count(number)}")
+        raise typer.Exit(command.INTERRUPTED) from None
+    flush()
     warn(f"{count(number)} of {model.__name__}")
-    damaged.exit()
+    return damaged.is_any
 
 
 def _load_tasks(model: type[Task], ids: Iterator[str], damaged: Damaged) -> Iterator[Task]:

@@ -5,16 +5,16 @@ from typing import Annotated
 
 import typer
 
-from pynamodb_tracker.cli import command
 from pynamodb_tracker.cli import options as opt
+from pynamodb_tracker.cli.command import UseCases
 from pynamodb_tracker.cli.page_server import LOCAL, PageServer
 from pynamodb_tracker.cli.terminal import flush, say
 
 
+@opt.for_use_cases
 def web(
+    among: UseCases,
     *,
-    name: opt.App,
-    use_case_name: opt.UseCase = None,
     port: opt.Port = opt.PORT,
     actions: Annotated[bool, opt.flag("--actions", "Let people change tasks and pause steps.")] = False,
     hide: Annotated[
@@ -39,12 +39,11 @@ def web(
 
     if not (host_name or _is_loopback(host)):
         raise typer.BadParameter("name the page for browsers, too: --host-name ops.internal", param_hint="--host")
-    with command.use_cases(name, use_case_name) as models:
-        server = PageServer(host, port, host_name or ())
-        can = "people can change tasks, send signals and pause steps" if actions else "read-only"
-        say(f"{server.address}\n{can} (Ctrl-C quits)")
-        flush()
-        server.serve(models, actions=actions, hide=hide or ())
+    server = PageServer(host, port, host_name or ())
+    can = "people can change tasks, send signals and pause steps" if actions else "read-only"
+    say(f"{server.address}\n{can} (Ctrl-C quits)")
+    flush()
+    server.serve(among.models, actions=actions, hide=hide or ())
 
 
 def _is_loopback(host: str) -> bool:

@@ -18,21 +18,19 @@ from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker.cli import command
 from pynamodb_tracker.cli import options as opt
-from pynamodb_tracker.cli.command import CannotRunError, load_function
+from pynamodb_tracker.cli.command import CannotRunError, UseCases, load_function
 from pynamodb_tracker.cli.interrupts import SafeStream, last_output, stdout_to_stderr
 from pynamodb_tracker.cli.terminal import say, say_json, warn
 from pynamodb_tracker.dynamodb.error_codes import is_temporary
+from pynamodb_tracker.instrumentation import log
 from pynamodb_tracker.presentation.errors import one_line
 from pynamodb_tracker.presentation.task_facts import steps_of
 from pynamodb_tracker.presentation.text import age, escaped
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.functions import for_threads
-from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.work.outcomes import Tally
 from pynamodb_tracker.worker.shutdown import AT_ONCE, handle_signals
 from pynamodb_tracker.worker.worker import Worker
-
-log = logging.getLogger("pynamodb_tracker")
 
 Tallies = Mapping[BoundStep[Any], Tally]
 
@@ -58,7 +56,9 @@ class _FunctionByName:
         return _load_in_process, (self.step, self.name, self.app, self.among, self.on_start)
 
 
+@opt.for_use_cases
 def worker(
+    among: UseCases,
     assigned: Annotated[
         list[str] | None,
         opt.argument(
@@ -69,8 +69,6 @@ def worker(
         ),
     ] = None,
     *,
-    name: opt.App,
-    use_case_name: opt.UseCase = None,
     threads: opt.Threads = 4,
     processes: Annotated[
         int, opt.value("N", "How many processes to start, each with this many --threads.", min=1, max=256)
@@ -106,33 +104,32 @@ def worker(
     options: dict[str, Any] = {"threads": threads, "processes": processes, "heartbeat": heartbeat, "rate": rate}
     times = {"grace": grace, "max_poll_interval": max_poll_interval}
     options |= {key: value for key, value in times.items() if value is not None}
-    with command.use_cases(name, use_case_name) as models:
-        if on_start is not None:
-            try:
-                load_function(on_start, with_context=False)
-            except CannotRunError as error:
-                raise CannotRunError(f"--on-start: {error}") from error
-        functions = _find_functions(models, name, assigned or [], on_start)
-        with command.refusing(ValueError):
-            bound = [model for model in models if any(step.model is model for step in functions)]
-            built = Worker(functions if assigned else bound, **options)
-        try:  # report a permanent error, such as a missing table, before saying that the worker runs
-            next(iter(functions))._definition.check_index()
-        except PynamoDBException as error:
-            if not is_temporary(error):
-                raise
-        steps = ", ".join(map(_name_of, functions))
-        how_to_stop = "Ctrl-C or SIGTERM stops the worker gracefully, a second Ctrl-C at once"
-        warn(f"{steps} on {command.location(models[0])}: {how_to_stop}")
-        began = time.monotonic()
-        begin = partial(_begin, on_start) if on_start is not None and processes == 1 else None
-        tallies = _run(built, processes, begin, until_idle=until_idle, health_file=health_file)
-        with last_output():
-            _print(tallies, time.monotonic() - began, as_json=as_json)
+    if on_start is not None:
+        try:
+            load_function(on_start, with_context=False)
+        except CannotRunError as error:
+            raise CannotRunError(f"--on-start: {error}") from error
+    functions = _find_functions(among, assigned or [], on_start)
+    with command.refusing(ValueError):
+        bound = [model for model in among.models if any(step.model is model for step in functions)]
+        built = Worker(functions if assigned else bound, **options)
+    try:  # report a permanent error, such as a missing table, before saying that the worker runs
+        next(iter(functions))._definition.check_index()
+    except PynamoDBException as error:
+        if not is_temporary(error):
+            raise
+    steps = ", ".join(map(_name_of, functions))
+    how_to_stop = "Ctrl-C or SIGTERM stops the worker gracefully, a second Ctrl-C at once"
+    warn(f"{steps} on {command.location(among.models[0])}: {how_to_stop}")
+    began = time.monotonic()
+    begin = partial(_begin, on_start) if on_start is not None and processes == 1 else None
+    tallies = _run(built, processes, begin, until_idle=until_idle, health_file=health_file)
+    with last_output():
+        _print(tallies, time.monotonic() - began, as_json=as_json)
 
 
 def _find_functions(
-    models: Sequence[type[Task]], app: str, assigned: Sequence[str], on_start: str | None
+    among: UseCases, assigned: Sequence[str], on_start: str | None
 ) -> dict[BoundStep[Any], _FunctionByName]:
     names: dict[BoundStep[Any], str | None] = {}
     for text in assigned:
@@ -140,24 +137,24 @@ def _find_functions(
         if ":" in step_name or (equals and not (step_name and function)):
             written = f"STEP={text}" if ":" in step_name else f"{step_name or 'STEP'}={function or 'MODULE:FUNCTION'}"
             raise CannotRunError(f"{text!r} does not assign a function to a step: write {written}")
-        step = command.step_among(models, step_name)
+        step = among.step(step_name)
         if step in names and names[step] == (function or None):
             raise CannotRunError(f"{_name_of(step)} is named twice")
         if step in names:
             raise CannotRunError(f"{_name_of(step)} has two functions, {names[step]} and {function}: name one")
         names[step] = function or None
     if not assigned:
-        steps = [step for model in models for step in steps_of(model)]
+        steps = [step for model in among.models for step in steps_of(model)]
         names = {step: None for step in steps if step.function is not None}
         if not names:
             raise CannotRunError(
-                f"no step of {', '.join(model.__name__ for model in models)} has a function: name one, "
+                f"no step of {', '.join(model.__name__ for model in among.models)} has a function: name one, "
                 f"{steps[0].name}=MODULE:FUNCTION, or bind one with @{_name_of(steps[0])}.does"
             )
-    among, functions = tuple(names.values()), {}
+    all_names, functions = tuple(names.values()), {}
     for step, name in names.items():
         found = command.function_for(step, name, written=f"{step.name}=MODULE:FUNCTION")
-        functions[step] = _FunctionByName(found, step, name, app, among, on_start)
+        functions[step] = _FunctionByName(found, step, name, among.app, all_names, on_start)
         if step.function is not None:
             step.function = functions[step]  # a worker refuses any function but the bound one
     return functions

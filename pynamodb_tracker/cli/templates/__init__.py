@@ -8,8 +8,8 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any
 
-from pynamodb_tracker import strict_json
 from pynamodb_tracker.exceptions import TrackerError
+from pynamodb_tracker.model import strict_json
 from pynamodb_tracker.model.row import StatusIndex
 from pynamodb_tracker.task.task import Task
 
@@ -51,101 +51,9 @@ def _index_names(indexes: Iterable[_Index]) -> list[str]:
     return [_STATUS_INDEX, *(index.name for index in indexes)]
 
 
-_READS = ("BatchGetItem", "GetItem", "Query")
-_CHANGES = ("BatchGetItem", "ConditionCheckItem", "DeleteItem", "GetItem", "PutItem", "Query", "UpdateItem")
-_DESCRIBES = ("DescribeContinuousBackups", "DescribeTable", "DescribeTimeToLive")
-
-
-@dataclass(frozen=True, slots=True)
-class _Role:
-    description: str  # never change it, or IAM replaces the policy
-    statements: dict[str, tuple[str, ...]]
-    """Actions by statement id. `States` applies to the indexes, all others to the table."""
-
-
-_ROLES = {
-    "worker": _Role(
-        "Runs steps of tasks, and creates tasks.",
-        {
-            "Rows": ("BatchGetItem", "ConditionCheckItem", "GetItem", "PutItem", "Query", "UpdateItem"),
-            "Groups": ("DeleteItem",),  # only places of tasks in groups, and only in transactions
-            "Batches": ("PartiQLInsert", "PartiQLUpdate"),
-            "States": ("Query",),
-        },
-    ),
-    "reader": _Role(
-        "Reads tasks, counts them, and looks at the settings of the table.",
-        {"Rows": _READS, "WholeTable": ("Scan",), "States": ("Query", "Scan"), "Settings": _DESCRIBES},
-    ),
-    "operator": _Role(
-        "Does what workers and readers do, sets tasks aside, reopens, deletes and loads them.",
-        {
-            "Rows": _CHANGES,
-            "Batches": ("PartiQLDelete", "PartiQLInsert", "PartiQLUpdate"),
-            "WholeTable": ("Scan",),
-            "States": ("Query", "Scan"),
-            "Settings": _DESCRIBES,
-        },
-    ),
-    "scheduler": _Role("Keeps the jobs of one job store of APScheduler.", {"Jobs": _CHANGES}),
-}
-
-_LIMITS = {
-    "Groups": """\
-              ForAnyValue:StringEquals:
-                dynamodb:EnclosingOperation: # the places of tasks in groups are deleted in transactions only
-                  - TransactWriteItems
-""",
-    "Jobs": """\
-              ForAllValues:StringEquals:
-                dynamodb:LeadingKeys:
-                  - !Sub "apscheduler#${JobStore}"
-              "Null": # without a key, "for all values" would hold
-                dynamodb:LeadingKeys: "false"
-""",
-}
-"""Conditions for statements that could otherwise change any item of the table."""
-
-
 def policies(model: type[Task]) -> str:
-    indexes = [f'!Sub "${{TableArn}}/index/{name}"' for name in _index_names(_find_indexes(model))]
-    outputs = "".join(
-        f"  {name}PolicyArn:\n    Value: !Ref {name}\n"
-        f'    Export:\n      Name: !Sub "${{AWS::StackName}}-{name}PolicyArn"\n'
-        for name in map(str.title, _ROLES)
-    )
-    resources = "\n".join(_policy_as_yaml(name.title(), role, indexes) for name, role in _ROLES.items())
-    return _fill("policies.yaml", {"policies": resources, "outputs": outputs})
-
-
-def _policy_as_yaml(name: str, role: _Role, indexes: list[str]) -> str:
-    statements = "".join(
-        _statement(sid, actions, indexes if sid == "States" else ["!Ref TableArn"])
-        for sid, actions in role.statements.items()
-    )
-    return f"""\
-  {name}:
-    Type: AWS::IAM::ManagedPolicy
-    Properties:
-      Description: {role.description}
-      PolicyDocument:
-        Version: "2012-10-17"
-        Statement:
-{statements}"""
-
-
-def _statement(sid: str, actions: tuple[str, ...], resources: list[str]) -> str:
-    listed = "".join(f"              - dynamodb:{action}\n" for action in actions)
-    named = "".join(f"              - {resource}\n" for resource in resources)
-    return f"""\
-          - Sid: {sid}
-            Effect: Allow
-            Action:
-{listed}            Resource:
-{named}            Condition:
-              Bool:
-                aws:SecureTransport: "true"
-{_LIMITS.get(sid, "")}"""
+    indexes = (f'              - !Sub "${{TableArn}}/index/{name}"\n' for name in _index_names(_find_indexes(model)))
+    return _fill("policies.yaml", {"indexes": "".join(indexes)})
 
 
 def cloudformation(model: type[Task]) -> str:
@@ -175,7 +83,6 @@ def terraform(model: type[Task]) -> str:
             for name, kind in _more_attributes(indexes)
         ),
         "indexes": "".join(map(_index_as_hcl, indexes)),
-        "policies": "\n".join(_policy_as_hcl(name, role) for name, role in _ROLES.items()),
         "index_names": ", ".join(map(_hcl, _index_names(indexes))),
     }
     return _fill("module.tf", parts)
@@ -226,16 +133,6 @@ def _index_as_hcl(index: _Index) -> str:
 
 def _key_schema(key: tuple[str, str], kind: str) -> str:
     return f"\n    key_schema {{\n{_arguments(6, {'attribute_name': key[0], 'key_type': kind})}    }}\n"
-
-
-def _policy_as_hcl(name: str, role: _Role) -> str:
-    return f"""\
-    {name} = {{
-      description = {_hcl(role.description)}
-      statements = {{
-{_arguments(8, role.statements)}      }}
-    }}
-"""
 
 
 def _arguments(indent: int, values: Mapping[str, object]) -> str:

@@ -210,7 +210,44 @@ resource "aws_dynamodb_contributor_insights" "throttled_keys" {
 # Never change a description: IAM would replace the policy.
 locals {
   policies = {
-@policies@  }
+    worker = {
+      description = "Runs steps of tasks, and creates tasks."
+      statements = {
+        Rows    = ["BatchGetItem", "ConditionCheckItem", "GetItem", "PutItem", "Query", "UpdateItem"]
+        Groups  = ["DeleteItem"]
+        Batches = ["PartiQLInsert", "PartiQLUpdate"]
+        States  = ["Query"]
+      }
+    }
+
+    reader = {
+      description = "Reads tasks, counts them, and looks at the settings of the table."
+      statements = {
+        Rows       = ["BatchGetItem", "GetItem", "Query"]
+        WholeTable = ["Scan"]
+        States     = ["Query", "Scan"]
+        Settings   = ["DescribeContinuousBackups", "DescribeTable", "DescribeTimeToLive"]
+      }
+    }
+
+    operator = {
+      description = "Does what workers and readers do, sets tasks aside, reopens, deletes and loads them."
+      statements = {
+        Rows       = ["BatchGetItem", "ConditionCheckItem", "DeleteItem", "GetItem", "PutItem", "Query", "UpdateItem"]
+        Batches    = ["PartiQLDelete", "PartiQLInsert", "PartiQLUpdate"]
+        WholeTable = ["Scan"]
+        States     = ["Query", "Scan"]
+        Settings   = ["DescribeContinuousBackups", "DescribeTable", "DescribeTimeToLive"]
+      }
+    }
+
+    scheduler = {
+      description = "Keeps the jobs of one job store of APScheduler."
+      statements = {
+        Jobs = ["BatchGetItem", "ConditionCheckItem", "DeleteItem", "GetItem", "PutItem", "Query", "UpdateItem"]
+      }
+    }
+  }
 
   conditions = {
     Jobs = {

@@ -5,7 +5,6 @@ Their reference to the creator and its round shows whether an earlier attempt ha
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any, Generic, TypeVar
@@ -17,11 +16,10 @@ from pynamodb_tracker.arguments import check_new_task, shown
 from pynamodb_tracker.dynamodb.limits import item_size
 from pynamodb_tracker.dynamodb.transact_write import REFUSED
 from pynamodb_tracker.exceptions import TaskAlreadyExistsError, ValueNotStorableError
-from pynamodb_tracker.features.children.child_list import ChildList
-from pynamodb_tracker.features.children.joins import build_adoption
+from pynamodb_tracker.features.children.joins import ChildList, build_adoption
 from pynamodb_tracker.features.groups.queue import Entry, NewMember
 from pynamodb_tracker.features.signals import attributes_awaiting
-from pynamodb_tracker.instrumentation import log_fields
+from pynamodb_tracker.instrumentation import log, log_fields
 from pynamodb_tracker.model.failure import type_of
 from pynamodb_tracker.model.references import parse, reference_to
 from pynamodb_tracker.model.row import TaskRow, load, readable
@@ -30,11 +28,10 @@ from pynamodb_tracker.status import END, end_of
 from pynamodb_tracker.writes.creations import NewTask, build_new_task, can_put_again, tracker_attributes
 from pynamodb_tracker.writes.lock import Journal
 from pynamodb_tracker.writes.participants import Action, MadeDue, OptionalParticipant, Participant, Reason
-from pynamodb_tracker.writes.statements import get
+from pynamodb_tracker.writes.transition import get
 
 T = TypeVar("T", bound=TaskRow)
 
-log = logging.getLogger("pynamodb_tracker")
 
 _MOST_WITH_SUCCESS = 98
 """Actions for follow-ups in a success, beside the task's own, and its parent's or child list's."""
@@ -199,17 +196,14 @@ class FollowUps(Participant, Generic[T]):
             )
 
     def made_due(self) -> list[MadeDue]:
-        """Return the created tasks."""
         return self._made_due
 
     @property
     def created(self) -> int:
-        """The number of tasks to create."""
         return len(self._ids)
 
     @property
     def models(self) -> list[Any]:
-        """The use cases to create tasks of."""
         return [self._task.tracker.table.use_cases[use_case] for use_case, _ in self._ids]
 
     @property
@@ -217,8 +211,7 @@ class FollowUps(Participant, Generic[T]):
         return _MOST_WITH_SUCCESS - (0 if self._task.group is None else _FOR_OWN_GROUP)
 
     @classmethod
-    def for_success(cls, run: Journal[Any], row: TaskRow) -> FollowUps[Any] | None:  # noqa: ARG003 - as the register asks
-        """Return the run's follow-ups, if there are any."""
+    def for_success(cls, run: Journal[Any], row: TaskRow) -> FollowUps[Any] | None:  # noqa: ARG003 - as for all features
         follow_ups: FollowUps[Any] | None = run.additions.get("follow_ups")
         return follow_ups
 
@@ -228,7 +221,6 @@ class FollowUps(Participant, Generic[T]):
         return sum(each.waits for each in self._left)
 
     def entrants(self) -> Iterator[Entry]:
-        """Yield the follow-ups that enter groups."""
         for each in self._left:
             if each.member is not None:
                 yield type(each.task.row), each.task.row.group, each.member
@@ -382,7 +374,6 @@ def _fits(follow_ups: Sequence[FollowUp], most: int) -> bool:
 
 
 def follow_ups_of(journal: Journal[T]) -> FollowUps[T]:
-    """Return the follow-ups of a run."""
     additions, claim = journal.additions, journal.claim
     if "follow_ups" not in additions:
         additions["follow_ups"] = FollowUps(claim.task, claim.step, lambda: journal.next_code)

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any
 
 from pynamodb.attributes import NumberAttribute, UnicodeAttribute
 from pynamodb.connection.table import TableConnection
-from pynamodb.constants import NUMBER, STRING
+from pynamodb.constants import STRING
 from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.update import Action as Change
 
@@ -28,50 +28,52 @@ from pynamodb_tracker.model.overflow import GROUP_OF, by_key, group_range_key
 from pynamodb_tracker.model.row import Membership, TaskRow, load, membership_of
 from pynamodb_tracker.status import end_of
 from pynamodb_tracker.writes import conditions as when
+from pynamodb_tracker.writes.conditions import PreparedWrite, fill, parameter
 from pynamodb_tracker.writes.lock import Journal
 from pynamodb_tracker.writes.participants import Action, MadeDue, Participant, Reason
-from pynamodb_tracker.writes.prepared import PreparedWrite, fill, slot
 from pynamodb_tracker.writes.refusals import check_format
 
 _MOST_DEAD = 20
 """How many places to read together if the first one is dead."""
 
 
-class Entrant(Protocol):
+class Entrant:
     """A task that enters a group."""
 
-    task_id: str
-    turn_due_time: datetime
-    """When it may start once it has its turn."""
-    status: int
-    creation: str
+    def __init__(self, task_id: str, status: int, creation: str, turn_due_time: datetime) -> None:
+        self.task_id, self.status, self.creation = task_id, status, creation
+        self.turn_due_time = turn_due_time
+        """When it may start once it has its turn."""
+        self.number, self.has_turn = 0, False
 
     def place(self, number: int, *, has_turn: bool) -> None:
         """Take this number, with or without the turn. Each try calls this."""
+        self.number, self.has_turn = number, has_turn
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The row's attributes for its place. None removes an attribute."""
+        due, starts, waits = (self.turn_due_time, None, None) if self.has_turn else (clock.NEVER, self.turn_due_time, 1)
+        return {"group_number": self.number, "due_time": due, "turn_due_time": starts, "blockers": waits}
 
 
-class NewMember:
+class NewMember(Entrant):
     """A new task that enters its group."""
 
     def __init__(self, row: TaskRow, item: Item) -> None:
+        super().__init__(row.task_id, row.status, item["creation"][STRING], row.due_time)
         self._row = row
         self._item = item
-        self.task_id: str = row.task_id
-        self.turn_due_time: datetime = row.due_time
-        self.status: int = row.status
-        self.creation: str = item["creation"][STRING]
 
     def place(self, number: int, *, has_turn: bool) -> None:
-        """Take this number, with or without the turn."""
-        item, values = self._item, self._row.attribute_values
-        item["group_number"] = {NUMBER: str(number)}
-        due, waits, starts = (self.turn_due_time, None, None) if has_turn else (clock.NEVER, 1, self.turn_due_time)
-        item["due_time"] = {STRING: clock.stamp(due)}
-        for name in ("blockers", "turn_due_time"):
-            item.pop(name, None)
-        if starts is not None:
-            item |= {"blockers": {NUMBER: "1"}, "turn_due_time": {STRING: clock.stamp(starts)}}
-        values.update(group_number=number, due_time=due, blockers=waits, turn_due_time=starts)
+        """Write it into the new row."""
+        super().place(number, has_turn=has_turn)
+        self._row.attribute_values.update(self.values)
+        for name, value in self.values.items():
+            self._item.pop(name, None)
+            if value is not None:
+                attribute: Any = getattr(TaskRow, name)
+                self._item[name] = {attribute.attr_type: attribute.serialize(value)}
 
 
 Entry = tuple[type[TaskRow], str, Entrant]
@@ -196,15 +198,14 @@ class GroupChange:
             yield place, waits, "awaited_signals" in item
 
     def _clear(self, row: GroupRow | None, dead: Sequence[Place]) -> None:
-        """Delete dead places."""
         if not dead:
             return
         as_read: Condition = _version.does_not_exist() if row is None else _version == row.version
         check = self._table.get_operation_kwargs("", "", condition=as_read)
         unchanged = {"ConditionCheck": {**check, "Key": self._key}}
-        unapplied = transact_write(self._table, [unchanged, *map(self._delete, dead)])
-        if unapplied and not unapplied.refused:
-            raise unapplied.error
+        unconfirmed = transact_write(self._table, [unchanged, *map(self._delete, dead)])
+        if unconfirmed and not unconfirmed.refused:
+            raise unconfirmed.error
 
     @property
     def _table(self) -> TableConnection:
@@ -253,7 +254,7 @@ _TURN_ALONE = 1, False
 
 def build_group_write(table: TableConnection, *, is_new: bool, idle: bool, data: bool) -> PreparedWrite:
     """Write an unchanged group's row. With `data`, the writer must have the turn."""
-    seen: Condition = _version.does_not_exist() if is_new else _version == slot(_version, "seen_version")
+    seen: Condition = _version.does_not_exist() if is_new else _version == parameter(_version, "seen_version")
     changes = [
         fill(_version, "version"),
         fill(_last, "last"),
@@ -261,7 +262,7 @@ def build_group_write(table: TableConnection, *, is_new: bool, idle: bool, data:
         TURN.remove() if idle else fill(TURN, "turn"),
     ]
     if data:
-        seen &= slot(TURN, "holder") == TURN
+        seen &= parameter(TURN, "holder") == TURN
         changes.append(fill(_data, "data"))
     return PreparedWrite(table, condition=seen, actions=changes)
 
@@ -270,10 +271,10 @@ def build_wake(model: type[TaskRow], *, others: bool, awaits: bool = False) -> P
     """Give a task its turn. If it still waits, it is due at its limit, otherwise now."""
     condition = (
         TaskRow.status.is_in(*(codes.pending for codes in model.tracker.steps))
-        & (TaskRow.group == slot(TaskRow.group, "group"))
-        & (TaskRow.group_number == slot(TaskRow.group_number, "number"))
+        & (TaskRow.group == parameter(TaskRow.group, "group"))
+        & (TaskRow.group_number == parameter(TaskRow.group_number, "number"))
         & TaskRow.turn_due_time.exists()
-        & (TaskRow.blockers == slot(TaskRow.blockers, "blockers"))
+        & (TaskRow.blockers == parameter(TaskRow.blockers, "blockers"))
         & (TaskRow.awaited_signals.exists() if awaits else TaskRow.awaited_signals.does_not_exist())
         & when.known_format().condition
     )
@@ -375,8 +376,6 @@ class Groups(Participant):
 
 
 class GroupOfRun:
-    """A running task's group."""
-
     def __init__(self, row: TaskRow) -> None:
         self.name: str = row.group
         """The group's name."""

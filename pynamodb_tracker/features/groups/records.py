@@ -1,7 +1,5 @@
 """A group's items: its row, and a place per task that waits for its turn."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -22,8 +20,6 @@ _DIGITS = 10
 
 
 class GroupRow(NamedTuple):
-    """A group's row."""
-
     turn: str | None
     """The task that has the turn."""
     last: int
@@ -35,8 +31,6 @@ class GroupRow(NamedTuple):
 
 
 class Place(NamedTuple):
-    """A waiting task's place."""
-
     number: int
     task_id: str
     turn_due_time: datetime
@@ -48,7 +42,6 @@ class Place(NamedTuple):
 
 
 def row_key(use_case: str, name: str) -> Item:
-    """Return the stored key for a group's row."""
     return item_key(name, group_range_key(use_case))
 
 
@@ -87,7 +80,6 @@ def parse(use_case: str, name: str, items: Iterable[Item]) -> tuple[GroupRow | N
 
 
 def stored_place(use_case: str, name: str, place: Place) -> Item:
-    """Return a place in stored form."""
     return {
         **place_key(use_case, name, place.number),
         GROUP_OF: {STRING: use_case},
@@ -105,7 +97,6 @@ def is_waiting_at(item: Mapping[str, Any], name: str, number: int) -> bool:
 
 
 def data_in(text: str, name: str) -> dict[str, Any]:
-    """Parse a group's data."""
     try:
         data = json.loads(text)
     except ValueError as error:

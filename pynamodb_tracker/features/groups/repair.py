@@ -1,7 +1,5 @@
 """Repairing groups in which another program, or a person, has deleted or changed a row."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from typing import Any
 
@@ -47,11 +45,11 @@ def repair(model: type[TaskRow], name: str) -> str | None:
         change.repairs = True
         change.last = max((place.number for place in places), default=0)
         writes = change.actions()
-        unapplied = transact_write(model.tracker.connection(), writes if check is None else [check, *writes])
-        if unapplied is None:
+        unconfirmed = transact_write(model.tracker.connection(), writes if check is None else [check, *writes])
+        if unconfirmed is None:
             return change.woken
-        if retry == TRIES - 1 or not is_busy(unapplied) or not slept_before_retry(retry):
-            raise unapplied.error
+        if retry == TRIES - 1 or not is_busy(unconfirmed) or not slept_before_retry(retry):
+            raise unconfirmed.error
         retry += 1
 
 

@@ -45,19 +45,8 @@
       : Date.now() - time < 864e5 ? minute : { ...date, ...minute };
     each.textContent = time.toLocaleTimeString("sv-SE", shown);
   });
-  const showParts = () => all("[data-from]").forEach((chart) => {
-    const begin = Date.parse(chart.dataset.from), part = chart.dataset.each * 1000, two = "2-digit";
-    const shown = { hour: two, minute: two, ...(part < 6e4 && { second: two }) };
-    const local = (at, zone) => new Date(begin + at * part).toLocaleTimeString("sv-SE", { ...shown, ...zone });
-    chart.querySelectorAll("title").forEach((title, at) => {
-      const [number, inUtc] = title.textContent.split(", ");
-      title.textContent = `${number}, ${local(at)} to ${local(at + 1, { timeZoneName: "short" })} (${inUtc})`;
-    });
-    delete chart.dataset.from;
-  });
   const showState = () => {
     at = -1;
-    showParts();
     showTimes();
     const live = first("[data-do=live]");
     if (live) {

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from pynamodb_tracker import ExecutionContext, GiveUp, RetryLater, Step, UseCase
+from pynamodb_tracker import GiveUp, RetryLater, Step, UseCase
 from pynamodb_tracker.testing import StoppedClock
 from tests.support.recorder import recorded
 from tests.support.rows import all_rows, client, item_bytes, stored
@@ -82,14 +82,6 @@ def test_the_row_stays_small() -> None:
         fail(f"number {number} " + "ä" * 200_000)
     assert item_bytes(stored(Payout, "p-1")) < 1024 + 100
     assert off_row_keys() == ["payout#errors"]
-
-
-def test_a_small_failure_is_in_the_row_alone_and_costs_two_requests() -> None:
-    Payout.create("p-1")
-    with recorded() as requests:
-        fail("no")
-    assert requests.operations == ["UpdateItem", "UpdateItem"]
-    assert [error.message for error in Payout.get_task("p-1").errors] == ["no"]
 
 
 def test_a_task_is_read_whole_and_a_run_reads_its_errors_when_they_are_asked_for() -> None:
@@ -170,38 +162,6 @@ def test_a_worker_that_lost_its_lock_overwrites_no_errors(clock: StoppedClock) -
     loser.__exit__(Broken, error, None)
     assert "could not record" in error.__notes__[0]
     assert [error.message[0] for error in Payout.get_task("p-1").errors if error.type == "Broken"] == ["a", "b"]
-
-
-def group(depth: int) -> Exception:
-    return ExceptionGroup("g", [group(depth - 1), Broken("in")]) if depth else Broken("deep")
-
-
-def chain(length: int) -> BaseException:
-    error = Broken("first")
-    for number in range(length):
-        later = Broken(f"cause {number}")
-        later.__cause__ = error
-        error = later
-    return error
-
-
-@pytest.mark.parametrize(
-    "make",
-    [lambda: Broken("m" * 450_000), lambda: Broken("\0\ud800"), lambda: group(20), lambda: chain(300)],
-    ids=["450 KB", "NUL and a lone surrogate", "groups", "causes"],
-)
-def test_any_exception_can_be_recorded(make: Callable[[], BaseException]) -> None:
-    Payout.create("p-1")
-
-    def run(_: ExecutionContext[Payout]) -> None:
-        raise make()
-
-    with pytest.raises(type(make())):
-        Payout.pay.run("p-1", run)
-    task = Payout.get_task("p-1")
-    assert task.state == Payout.pay.failed
-    assert len(task.errors) == 1
-    assert len(task.errors[0].traceback.encode()) <= 6000
 
 
 def deep(message: str, left: int = 12) -> None:

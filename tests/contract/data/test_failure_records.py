@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import pytest
 
@@ -10,7 +10,7 @@ from pynamodb_tracker import Step, UseCase
 from pynamodb_tracker.exceptions import TaskError
 from pynamodb_tracker.model.failure import Failure
 from tests.support.engines import only_dynoxide
-from tests.support.rows import change, index_entries, item_bytes, stored
+from tests.support.rows import change, item_bytes, stored
 from tests.support.shop import AppTask, Order
 from tests.support.workers import Broken, fail
 
@@ -26,25 +26,6 @@ class Tireless(AppTask):
     try_it = Step(10, max_attempts=25)
 
 
-class Unsayable(Exception):  # noqa: N818 - users name theirs as they like
-    def __str__(self) -> NoReturn:
-        raise RuntimeError("even this fails")
-
-
-class NotText(Exception):  # noqa: N818 - users name theirs as they like
-    def __str__(self) -> Any:
-        return 5  # noqa: PLE0307 - that is what is odd about it
-
-
-class Unshowable(Exception):  # noqa: N818 - users name theirs as they like
-    def __repr__(self) -> NoReturn:
-        raise RuntimeError("even this fails")
-
-
-class OddNotes(Exception):  # noqa: N818 - users name theirs as they like
-    __notes__: Any = 5
-
-
 def unread() -> Failure:
     return Failure("s", 1, datetime.now(UTC), "w", "Broken", "")
 
@@ -58,19 +39,6 @@ def chained(depth: int) -> Exception:
     return error
 
 
-def in_a_circle() -> Exception:
-    first, second = Broken("first"), Broken("second")
-    first.__cause__, second.__cause__ = second, first
-    return first
-
-
-def nested_groups(depth: int) -> Exception:
-    error: Exception = Broken("innermost")
-    for _ in range(depth):
-        error = ExceptionGroup("a group", [error])
-    return error
-
-
 def recursion() -> Exception:
     def forever(n: int) -> int:
         return forever(n + 1) + 1
@@ -80,60 +48,6 @@ def recursion() -> Exception:
     except RecursionError as error:
         return error
     raise AssertionError
-
-
-FAILURES: list[Callable[[], BaseException]] = [
-    Broken,
-    lambda: Broken("x" * 450_000),
-    lambda: Broken("ä€😀" * 100_000),
-    lambda: Broken("a\nb\r\n\tc" * 1000),
-    lambda: Broken("with a \0 in it"),
-    lambda: Broken("with a lone \ud800 surrogate"),
-    lambda: Broken(b"\xff", None, {"a": object()}),
-    lambda: Unsayable("x"),
-    lambda: NotText("x"),
-    lambda: Unshowable("x"),
-    lambda: OddNotes("x"),
-    lambda: type("N" * 5000, (Exception,), {})("x"),
-    lambda: ExceptionGroup("many", [ValueError("y" * 1000)] * 500),
-    lambda: BaseExceptionGroup("mixed", [SystemExit(3), ValueError("y")]),
-    lambda: nested_groups(60),
-    lambda: chained(500),
-    in_a_circle,
-    recursion,
-    lambda: UnicodeDecodeError("utf-8", b"\xff" * 100_000, 0, 1, "no"),
-    lambda: OSError(2, "No such file", "\udcff"),
-    lambda: KeyError("k" * 10_000),
-    MemoryError,
-    AssertionError,
-]
-
-
-@pytest.mark.parametrize("make", FAILURES, ids=lambda make: str(FAILURES.index(make)))
-def test_any_failure_is_recorded_in_limited_space(make: Callable[[], BaseException]) -> None:
-    Order.create("o-1")
-    fail(Order.confirm_payment, "o-1", make())
-    task = Order.get_task("o-1")
-    assert (task.state, task.errors[-1].attempt) == (Order.confirm_payment.failed, 1)
-    assert item_bytes(stored(Order, "o-1")) < MOST_BYTES
-
-
-@pytest.mark.parametrize("make", FAILURES, ids=lambda make: str(FAILURES.index(make)))
-def test_any_failure_is_one_short_line_in_the_index(make: Callable[[], BaseException]) -> None:
-    Order.create("o-1")
-    fail(Order.confirm_payment, "o-1", make())
-    (entry,) = index_entries(AppTask)
-    line = entry["last_error"]["S"]
-    assert 0 < len(line.encode()) <= 200
-    assert "\n" not in line
-
-
-def test_a_long_message_keeps_its_beginning_and_its_end() -> None:
-    Order.create("o-1")
-    fail(Order.confirm_payment, "o-1", Broken("begins" + "x" * 450_000 + "ends"))
-    message = Order.get_task("o-1").errors[-1].message
-    assert message.startswith("begins")
-    assert message.endswith("ends")
 
 
 def test_of_an_immense_text_only_the_beginning_and_the_end_are_looked_at() -> None:
@@ -168,24 +82,6 @@ def test_a_long_traceback_keeps_its_end() -> None:
     failure = Order.get_task("o-1").errors[-1]
     assert failure.type == "RecursionError"
     assert "return forever(n + 1) + 1" in failure.traceback[-200:]
-
-
-def test_a_short_message_is_kept_as_it_is() -> None:
-    Order.create("o-1")
-    fail(Order.confirm_payment, "o-1", Broken("die Straße, 道, 😀\n\tnext line"))
-    assert Order.get_task("o-1").errors[-1].message == "die Straße, 道, 😀\n\tnext line"
-
-
-def test_a_lone_surrogate_is_escaped() -> None:
-    Order.create("o-1")
-    fail(Order.confirm_payment, "o-1", Broken("\ud800"))
-    assert Order.get_task("o-1").errors[-1].message == "\\ud800"
-
-
-def test_an_exception_whose_message_raises_is_recorded_by_its_type() -> None:
-    Order.create("o-1")
-    fail(Order.confirm_payment, "o-1", Unsayable())
-    assert Order.get_task("o-1").errors[-1].type == "Unsayable"
 
 
 def test_the_traceback_begins_in_the_block_and_not_in_the_library() -> None:

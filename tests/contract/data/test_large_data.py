@@ -10,18 +10,16 @@ from pynamodb.exceptions import UpdateError
 
 from pynamodb_tracker import (
     ExecutionContext,
-    GiveUp,
     LockLostError,
     Step,
     TaskAlreadyExistsError,
-    TrackerError,
     UseCase,
     ValueNotStorableError,
 )
 from pynamodb_tracker.testing import StoppedClock
 from tests.support.recorder import recorded
-from tests.support.rows import client, put, remove, stored
-from tests.support.shop import AppTask, Order, Receipt
+from tests.support.rows import client, put, stored
+from tests.support.shop import AppTask, Order
 
 pytestmark = pytest.mark.usefixtures("table", "clock")
 
@@ -135,14 +133,6 @@ def test_a_run_that_replaces_data_does_not_read_it() -> None:
     assert requests.operations == ["UpdateItem", "PutItem", "UpdateItem"]
 
 
-def test_a_failing_run_does_not_change_data() -> None:
-    Order.create("o-1", data=LARGE)
-    with Order.confirm_payment.start("o-1", skip_error=True) as ctx:
-        ctx.task.data["text"] = "other"
-        _ = 1 / 0
-    assert Order.get_task("o-1").data == LARGE
-
-
 @pytest.mark.parametrize(
     "read",
     [
@@ -162,13 +152,6 @@ def test_a_reader_can_leave_data_out(read: Callable[[], Order], data: dict[str, 
     assert task.amount == 7
     with pytest.raises(AttributeError, match="'o-1' was left out"):
         _ = task.data
-
-
-def test_a_batch_reads_data_only_in_its_runs() -> None:
-    Order.create("o-1", data=LARGE)
-    with recorded() as requests:
-        Order.confirm_payment.run_all(lambda _ctx: None)
-    assert "BatchGetItem" not in requests.operations
 
 
 def test_creating_a_task_that_exists_leaves_its_data_alone() -> None:
@@ -239,24 +222,6 @@ def test_what_one_transaction_cannot_take_is_saved_in_a_run() -> None:
     assert Order.get_task("o-1").data == data
 
 
-def test_the_next_worker_reads_what_was_saved_and_the_previous_one_changes_nothing(clock: StoppedClock) -> None:
-    Order.create("o-1", data=LARGE)
-    slow = Order.confirm_payment.start("o-1")
-    loser = slow.__enter__()
-    loser.task.data["of"] = "the loser"
-    clock.advance(timedelta(minutes=6))
-    with Order.confirm_payment.start("o-1") as winner:
-        winner.task.data["of"] = "the winner"
-        winner.save()
-        with pytest.raises(LockLostError):
-            loser.save()
-        winner.task.data["and"] = "once more"
-    assert Order.get_task("o-1").data == LARGE | {"of": "the winner", "and": "once more"}
-    with pytest.raises(LockLostError):
-        slow.__exit__(None, None, None)
-    assert Order.get_task("o-1").data == LARGE | {"of": "the winner", "and": "once more"}
-
-
 def test_a_worker_that_reads_data_after_it_lost_its_lock_gets_lock_lost(clock: StoppedClock) -> None:
     Order.create("o-1", data=LARGE)
     loser = Order.confirm_payment.start("o-1").__enter__()
@@ -314,22 +279,12 @@ def test_a_reader_that_is_overtaken_reads_the_row_again(monkeypatch: pytest.Monk
     assert (task.data, task.state) == (LARGE | {"n": 2}, Order.ship.pending)
 
 
-def test_deleted_chunks_are_an_error_and_not_an_empty_dictionary() -> None:
-    Order.create("o-1", data=LARGE)
-    key = {"task_id": {"S": "o-1"}, "use_case_id": {"S": "order#data#A#0"}}
-    remove(AppTask, key)
-    task = Order.get_task("o-1")
-    with pytest.raises(TrackerError, match="is incomplete"):
-        len(task.data)
-    assert Order.get_task("o-1", with_data=False).state == Order.confirm_payment.pending
-
-
 def test_a_save_that_cannot_be_sent_is_not_taken_for_saved(monkeypatch: pytest.MonkeyPatch) -> None:
     Order.create("o-1", data=LARGE)
     with Order.confirm_payment.start("o-1") as ctx:
         ctx.task.data["n"] = 1
         with monkeypatch.context() as patch:
-            patch.setattr("pynamodb_tracker.writes.statements.send", _no_answer)
+            patch.setattr("pynamodb_tracker.writes.transition.send", _no_answer)
             with pytest.raises(UpdateError):
                 ctx.save()
         ctx.task.data["n"] = 2
@@ -338,45 +293,3 @@ def test_a_save_that_cannot_be_sent_is_not_taken_for_saved(monkeypatch: pytest.M
 
 def _no_answer(*_: Any, **__: Any) -> dict[str, Any]:
     raise UpdateError("no answer")
-
-
-def time_to_live(task_id: str = "r-1") -> set[str | None]:
-    """Return the times to live of the off-row items of a receipt."""
-    keys = [{"task_id": {"S": task_id}, "use_case_id": {"S": f"receipt#data#{slot}#0"}} for slot in "AB"]
-    answers = [client(AppTask).get_item(TableName=AppTask.Meta.table_name, Key=key) for key in keys]
-    return {answer["Item"].get("expire_time", {}).get("N") for answer in answers if "Item" in answer}
-
-
-def test_off_row_items_get_the_time_to_live_of_their_task(clock: StoppedClock) -> None:
-    Receipt.create("r-1", data=LARGE)
-    assert time_to_live() == {None}
-    Receipt.send.run("r-1", lambda _: None)
-    assert time_to_live() == {stored(Receipt, "r-1")["expire_time"]["N"]}
-    clock.advance(timedelta(days=1))
-    with Receipt.send.start("r-1", also_from=(Receipt.send.succeeded,)):
-        assert time_to_live() == {None}
-
-
-@pytest.mark.parametrize("end", ["gives up", "set aside"])
-def test_off_row_items_of_a_reopened_task_have_no_time_to_live(end: str) -> None:
-    Receipt.create("r-1", data=LARGE)
-    if end == "gives up":
-        with Receipt.send.start("r-1", skip_error=True):
-            raise GiveUp
-    else:
-        Receipt.send.ignore("r-1", reason="no address")
-    assert time_to_live() == {stored(Receipt, "r-1")["expire_time"]["N"]}
-    Receipt.send.reopen("r-1")
-    assert time_to_live() == {None}
-    assert Receipt.get_task("r-1").data == LARGE
-
-
-def test_expired_tasks_are_not_counted(clock: StoppedClock) -> None:
-    Receipt.create_many(["r-1", "r-2"])
-    Receipt.send.run("r-1", lambda _: None)
-    clock.advance(timedelta(days=29))
-    Receipt.send.run("r-2", lambda _: None)
-    assert Receipt.send.succeeded.count() == 2
-    clock.advance(timedelta(days=1))
-    assert [task.task_id for task in Receipt.send.succeeded.query()] == ["r-2"]
-    assert Receipt.send.succeeded.count() == Receipt.counts()[Receipt.send.succeeded] == 1

@@ -108,16 +108,6 @@ def test_running_a_finished_step_again_replaces_its_answer(again: str | None) ->
     assert ("result#10" in stored(Order, "o-1")) == (again is not None)
 
 
-def test_a_success_without_an_answer_removes_that_of_an_earlier_run() -> None:
-    Order.create("o-1")
-    pay("first")
-
-    with Order.confirm_payment.start("o-1", also_from=(Order.confirm_payment.succeeded,)):
-        assert Order.confirm_payment.result("o-1") is None  # it runs again
-
-    assert Order.confirm_payment.result("o-1") is None
-
-
 def test_the_answer_stays_while_a_later_run_of_the_step_fails_and_is_not_returned() -> None:
     Order.create("o-1")
     pay("first")
@@ -125,14 +115,6 @@ def test_the_answer_stays_while_a_later_run_of_the_step_fails_and_is_not_returne
         raise Broken
 
     assert Order.confirm_payment.result("o-1") is None
-
-
-def test_a_run_without_an_answer_sends_what_it_always_sent() -> None:
-    Order.create("o-1")
-    with recorded() as requests:
-        succeed(Order.confirm_payment, "o-1")
-
-    assert [name for request in requests for name in request.names if "#" in name] == []
 
 
 def test_saved_progress_has_no_answer_yet() -> None:
@@ -240,15 +222,6 @@ def test_the_answer_of_a_missing_task_is_an_error() -> None:
         Order.confirm_payment.result("o-1")
 
 
-def test_the_answer_is_deleted_with_the_task() -> None:
-    Order.create("o-1")
-    pay()
-    Order.delete_task("o-1")
-    Order.create("o-1", state=Order.ship.pending)
-
-    assert Order.confirm_payment.result("o-1") is None
-
-
 @pytest.mark.parametrize("task", [None, 5, Parcel("o-1")], ids=repr)
 def test_what_is_no_task_of_the_use_case_has_no_answer(task: Any) -> None:
     with recorded() as requests, pytest.raises(TypeError, match="result takes a task id or a task of Order"):
@@ -263,13 +236,3 @@ def test_an_answer_that_another_program_has_damaged_is_an_error_that_names_the_t
     change(Order, "o-1", **{"result#10": value})
     with pytest.raises(TrackerError, match="Order 'o-1' cannot be read: result#10"):
         Order.confirm_payment.result("o-1")
-
-
-def test_two_answers_that_do_not_fit_into_one_row_give_the_task_up_at_once() -> None:
-    """Each of them alone fits: all results of a task share its row."""
-    Order.create("o-1")
-    Order.confirm_payment.run("o-1", lambda _: "x" * 250_000, store_result=True)
-    with pytest.raises(ValueNotStorableError, match="would take"):
-        Order.ship.run("o-1", lambda _: "y" * 250_000, store_result=True)
-    task = Order.get_task("o-1")
-    assert (task.state, task.attempt) == (Order.ship.ignored, 1)

@@ -274,47 +274,8 @@ def test_a_damaged_abandoned_row_does_not_stop_others(name: str, clock: StoppedC
     assert ("bad" in succeeded) == (name in {"worker", "update_time"})  # the claim writes these
 
 
-@columns("name")(["create_time", "errors", "creation"])
-def test_a_damaged_pending_row_fails_its_attempt_or_is_refused_and_does_not_stop_others(name: str) -> None:
-    Odd.create_many(["bad", "good-1", "good-2"])
-    change(Odd, "bad", **{name: {"BOOL": True}})
-    report = Odd.work.run_all(nothing)
-    assert sorted(report.succeeded) == ["good-1", "good-2"]
-    assert name in str(report.refused["bad"])
-    assert stored(Odd, "bad")["status"] != {"N": str(Odd.work.in_progress.code)}
-
-
-@columns("name", "value")([("attempt", {"S": "3"}), ("fence", {"S": "3"}), ("create_time", {"S": "x"})])
-def test_an_error_about_a_damaged_row_names_the_attribute(name: str, value: Any) -> None:
-    Odd.create("bad")
-    change(Odd, "bad", **{name: value})
-    with pytest.raises(TrackerError, match=f"'bad' cannot be read: {name}"):
-        Odd.work.ignore("bad", reason="mend it")
-
-
 def test_an_index_entry_with_an_unreadable_time_comes_first() -> None:
     Odd.create_many(["bad", "good"])
     change(Odd, "bad", due_time={"S": "0000"})
     assert Odd.work.pending in Odd.work.next_due()
     assert Odd.work.run_all(nothing).succeeded == ["bad", "good"]
-
-
-@columns("name", "value")(
-    [("attempt", {"N": "1.5"}), ("fence", {"N": "1.5"}), ("unfinished", {"L": [{"S": "x"}]})],
-)
-def test_an_attempt_on_a_damaged_row_ends_and_does_not_stop_others(name: str, value: Any) -> None:
-    Odd.create_many(["bad", "good"])
-    change(Odd, "bad", **{name: value})
-    report = Odd.work.run_all(nothing)
-    assert report.succeeded == ["good"]
-    assert name in str(report.refused["bad"])
-    assert stored(Odd, "bad")["status"] != {"N": str(Odd.work.in_progress.code)}
-
-
-@columns("name")(["attempt", "status"])
-def test_a_row_without_a_required_attribute_does_not_stop_others(name: str) -> None:
-    Odd.create_many(["bad", "good"])
-    change(Odd, "bad", **{name: None})
-    report = Odd.work.run_all(nothing)
-    assert report.succeeded == ["good"]
-    assert f"{name} (it is missing)" in str(report.refused["bad"])

@@ -1,28 +1,16 @@
-"""Values that cannot be stored: they fail the attempt, and the error says which attribute and how large."""
+"""Values that cannot be stored fail the attempt, and failures are recorded in rows that have hardly any room."""
 
 # ruff: noqa: PT012 - the block that raises is what is tested, whatever it has in it
 
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from pynamodb.attributes import (
-    BinaryAttribute,
-    JSONAttribute,
-    ListAttribute,
-    MapAttribute,
-    NumberAttribute,
-    NumberSetAttribute,
-    UnicodeAttribute,
-    UnicodeSetAttribute,
-    UTCDateTimeAttribute,
-)
+from pynamodb.attributes import BinaryAttribute, NumberAttribute, UnicodeAttribute
 
 from pynamodb_tracker import GiveUp, Repeat, Step, TaskIgnoredError, UseCase, ValueNotStorableError
 from pynamodb_tracker.clock import StoppedClock
 from tests.support.engines import is_moto
-from tests.support.recorder import recorded
 from tests.support.rows import change, item_bytes, stored
 from tests.support.shop import AppTask, Order
 from tests.support.workers import Broken, die
@@ -32,11 +20,6 @@ pytestmark = pytest.mark.usefixtures("table")
 KB = 1024
 
 
-class Address(MapAttribute[str, object]):
-    street = UnicodeAttribute()
-    floor = NumberAttribute(null=True)
-
-
 class Form(AppTask):
     use_case_id = UseCase("form")
 
@@ -44,34 +27,7 @@ class Form(AppTask):
 
     title = UnicodeAttribute()
     number = NumberAttribute(null=True)
-    numbers = NumberSetAttribute(null=True)
-    tags = UnicodeSetAttribute(null=True)
-    when = UTCDateTimeAttribute(null=True)
     picture = BinaryAttribute(null=True, legacy_encoding=False)
-    address = Address(null=True)
-    lines = ListAttribute[Any](null=True)
-    json = JSONAttribute(null=True)
-
-
-def told(pair: object) -> str:
-    return pair if isinstance(pair, str) and pair.isascii() else type(pair).__name__
-
-
-@pytest.mark.parametrize(
-    ("change_it", "path"),
-    [
-        (lambda data: data["lines"].append({"when": timedelta(1)}), r"data\['lines'\]\[1\]\['when'\]"),
-        (lambda data: data["lines"][0].update({7: "seven"}), r"data\['lines'\]\[0\] has the key 7"),
-        (lambda data: data.update(total=float("nan")), r"data\['total'\] is nan"),
-        (lambda data: data.update(pair=(1, 2)), r"data\['pair'\] is a tuple"),
-        (lambda data: data.update({7: "seven", "7": "other"}), "data has the key 7"),
-    ],
-    ids=["append", "key", "nan", "tuple", "key of the same text"],
-)
-def test_the_error_shows_where_in_data_the_value_is(change_it: Callable[[Any], None], path: str) -> None:
-    Form.create("f-1", title="x", data={"lines": [{}]})
-    with pytest.raises(ValueNotStorableError, match=path), Form.check.start("f-1") as ctx:
-        change_it(ctx.task.data)
 
 
 def test_nothing_else_of_the_block_is_saved_either() -> None:
@@ -92,39 +48,10 @@ def test_none_in_a_required_attribute_is_reported_as_none() -> None:
         task.title = None
 
 
-def test_a_missing_entry_of_a_map_is_reported_by_its_path() -> None:
-    Form.create("f-1", title="old")
-    with pytest.raises(ValueNotStorableError, match=r"address.*street"), Form.check.start("f-1") as ctx:
-        ctx.task.address = Address(floor=3)
-
-
 def test_a_value_that_cannot_be_stored_is_a_value_error_too() -> None:
     Form.create("f-1", title="old")
     with pytest.raises(ValueError, match="number"), Form.check.start("f-1") as ctx:
         ctx.task.number = float("nan")
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("title", "x" * 401 * KB),
-        ("picture", b"x" * 401 * KB),
-        ("lines", ["x" * 40 * KB] * 11),
-        ("address", Address(street="x" * 401 * KB)),
-        ("tags", {f"{n}-" + "x" * 40 * KB for n in range(11)}),
-        ("json", {"text": "ä" * 201 * KB}),
-    ],
-    ids=told,
-)
-def test_more_than_400_kb_fail_the_attempt_and_the_error_says_of_what(name: str, value: object) -> None:
-    Form.create("f-1", title="old")
-    with pytest.raises(ValueNotStorableError, match=name) as caught, Form.check.start("f-1") as ctx:
-        setattr(ctx.task, name, value)
-    assert caught.value.attribute == name
-    assert caught.value.size is not None
-    assert caught.value.size > 400 * KB
-    assert f"{caught.value.size:,}" in str(caught.value)
-    assert Form.get_task("f-1").state == Form.check.ignored
 
 
 def test_attributes_that_only_together_are_too_large_fail_the_attempt() -> None:
@@ -132,19 +59,6 @@ def test_attributes_that_only_together_are_too_large_fail_the_attempt() -> None:
     with pytest.raises(ValueNotStorableError, match="title"), Form.check.start("f-1") as ctx:
         ctx.task.picture = b"x" * 150 * KB
     assert Form.get_task("f-1").picture is None
-
-
-def test_a_row_of_nearly_400_kb_can_be_stored() -> None:
-    Form.create("f-1", title="old")
-    with Form.check.start("f-1") as ctx:
-        ctx.task.title = "x" * 395 * KB
-    assert len(Form.get_task("f-1").title) == 395 * KB
-
-
-def test_a_task_is_not_created_with_more_than_400_kb() -> None:
-    with recorded() as requests, pytest.raises(ValueNotStorableError, match="put title, which takes"):
-        Form.create("f-1", title="x" * 401 * KB)
-    assert requests == []
 
 
 def fill(task_id: str, left: int) -> None:

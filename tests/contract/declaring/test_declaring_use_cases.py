@@ -1,7 +1,6 @@
 """Use cases: their names, their table, and that each belongs to one class."""
 
 import gc
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -27,33 +26,6 @@ class ByAmount(LocalSecondaryIndex[Task]):
 
     task_id = UnicodeAttribute(hash_key=True)
     amount = NumberAttribute(range_key=True)
-
-
-@pytest.mark.parametrize("name", ["order", "Order 2", "o", "道", "a/b:c.d-e_f", " ", "x" * 255])
-def test_a_name_may_be_any_short_text(name: str) -> None:
-    assert declare(use_case_id=UseCase(name)).pack.pending.use_case_id == name
-
-
-@pytest.mark.parametrize("name", ["", "#", "a#b", "order#", None, 5, b"order", "x" * 256, "\ud800"], ids=ascii)
-def test_another_name_is_refused(name: Any) -> None:
-    told = refusal(use_case_id=UseCase(name))
-    assert told.startswith("Order")
-    assert "UseCase(" in told
-
-
-@pytest.mark.parametrize("shards", [0, -1, 1.5, "5", True, None])
-def test_status_shards_is_a_whole_number_from_1(shards: Any) -> None:
-    told = refusal(use_case_id=UseCase("order", status_shards=shards))
-    assert told.startswith("Order")
-    assert "status_shards" in told
-
-
-@pytest.mark.parametrize("option", ["keep_for", "keep_ignored_for"])
-@pytest.mark.parametrize("kept", [30, "30d", timedelta(0), timedelta(days=-1), timedelta.max])
-def test_how_long_tasks_are_kept_is_a_duration_above_zero_within_the_calendar(option: str, kept: Any) -> None:
-    told = refusal(use_case_id=UseCase("order", **{option: kept}))
-    assert told.startswith("Order")
-    assert option in told
 
 
 def test_options_of_a_use_case_are_given_by_name() -> None:
@@ -126,14 +98,6 @@ def test_a_meta_without_a_table_name_is_refused(name: Any) -> None:
     told = refusal("Shop", Task, use_case_id=None, pack=None, Meta=meta)
     assert told.startswith("Shop")
     assert "table_name" in told
-
-
-@pytest.mark.parametrize("margin", [2, "2s", None, timedelta(seconds=-1)])
-def test_a_clock_margin_that_is_no_duration_is_refused(margin: Any) -> None:
-    meta = type("Meta", (), {"table_name": "shop", "clock_margin": margin})
-    told = refusal("Shop", Task, use_case_id=None, pack=None, Meta=meta)
-    assert told.startswith("Shop")
-    assert "clock_margin" in told
 
 
 def test_two_classes_with_one_use_case_on_one_table_are_refused() -> None:
@@ -224,28 +188,6 @@ def test_a_subclass_may_declare_a_step_anew() -> None:
     assert express.pack.pending.code == 700
 
 
-def test_steps_of_a_mixin_are_steps_of_each_class_that_takes_it() -> None:
-    class Shipping:
-        ship = Step(20)
-        deliver = Step(30, also_from=(ship.failed,))
-
-    shop = new_table()
-    order = declare("Order", Shipping, shop)
-    parcel = declare("Parcel", Shipping, shop, use_case_id=UseCase("parcel"))
-    assert order.ship.succeeded == order.deliver.pending
-    assert (order.ship.model, parcel.ship.model) == (order, parcel)
-    assert order.deliver.succeeded == order.pack.pending
-
-
-def test_attributes_of_a_mixin_are_attributes_of_the_class() -> None:
-    class Priced:
-        amount = NumberAttribute(null=True)
-
-    order = declare("Order", Priced, new_table())
-    assert "amount" in order.get_attributes()
-    assert order.amount.attr_name == "amount"
-
-
 def test_a_mixin_after_the_table_works_as_well() -> None:
     class Shipping:
         ship = Step(20)
@@ -306,9 +248,3 @@ def test_a_subclass_of_a_use_case_with_mixins_inherits_what_they_bring() -> None
     express = declare("Express", order, use_case_id=UseCase("express"))
     assert express.ship.succeeded == express.pack.pending
     assert "amount" in express.get_attributes()
-
-
-def test_a_class_between_task_and_table_may_bring_attributes() -> None:
-    base = declare("Base", Task, use_case_id=None, pack=None, customer=UnicodeAttribute(null=True))
-    shop = declare("Shop", base, use_case_id=None, pack=None, Meta=type("Meta", (), {"table_name": "shop"}))
-    assert "customer" in declare("Order", shop).get_attributes()

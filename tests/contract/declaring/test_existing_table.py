@@ -106,7 +106,7 @@ def test_a_table_that_was_created_a_moment_ago_gets_its_time_to_live_and_no_erro
     ("keys", "difference"),
     [
         (("id", "use_case_id"), r"its hash key is id \(S\), not task_id \(S\)"),
-        (("task_id", "use_case_id"), "it has no index status-index"),
+        (("task_id", "use_case_id"), "it lacks the index status-index"),
     ],
 )
 def test_a_table_with_another_schema_is_refused_and_stays_as_it_is(

@@ -11,9 +11,8 @@ from pynamodb.transactions import TransactWrite
 
 from pynamodb_tracker.clock import StoppedClock
 from tests.support.recorder import recorded
-from tests.support.rows import stored
 from tests.support.shop import AppTask, Order
-from tests.support.workers import die, succeed
+from tests.support.workers import succeed
 
 pytestmark = pytest.mark.usefixtures("table")
 
@@ -192,13 +191,3 @@ def test_delete_of_a_row_takes_no_condition(arguments: dict[str, Any]) -> None:
     with recorded() as requests, pytest.raises(TypeError, match="condition"):
         task.delete(**arguments)
     assert requests == []
-
-
-def test_nothing_that_is_forbidden_touched_the_row() -> None:
-    task = Order.create("o-1")
-    die(Order.confirm_payment, "o-1")
-    before = stored(Order, "o-1")
-    for forbidden in (task.save, task.delete, Order.batch_write, lambda: task.update([Order.status.set(1)])):
-        with pytest.raises(Exception, match=r"o-1|Order"):
-            forbidden()
-    assert stored(Order, "o-1") == before

@@ -17,7 +17,7 @@ from pynamodb.attributes import (
 )
 
 from pynamodb_tracker import DefinitionError, Status, Step, UseCase
-from tests.contract.odd_values import CENTURY, INF, LONGEST, NAN, STATE, Level, columns
+from tests.contract.odd_values import CENTURY, INF, LONGEST, NAN, STATE, STEP, Level, columns
 from tests.support.declaring import declare, new_table, refusal
 from tests.support.shop import AppTask
 
@@ -45,17 +45,33 @@ def optional() -> UnicodeAttribute:
 
 
 DEFINITIONS = [
-    *steps("number", [INF, -INF, Level.HIGH, 10**30, 10**5000], "write a whole number from 1 to"),
+    *steps("number", [0, 991, INF, -INF, Level.HIGH, 10**30, 10**5000], "write a whole number from 1 to 990"),
+    *steps("number", [10.0, 10.5, "10", True, None, b"10", (10,)], "write a whole number from 1 to 990"),
+    *steps("max_attempts", [0, -1, 2.5, "3", True, None], "max_attempts=.*write a whole number from 1 to "),
     *steps("max_attempts", [1.0, NAN, INF, Level.HIGH, 2**63, 10**40 + 1], "max_attempts=.*write a whole number from"),
+    *steps("lock_for", [300, "5m", None, timedelta(0), timedelta.max], "lock_for=.*write a timedelta above zero"),
     *steps("lock_for", [timedelta.min, CENTURY, NAN, True], "lock_for=.*write .* at most 36500 days"),
-    *steps("retry_delay", [timedelta(microseconds=-1), NAN, True, {}], "retry_delay=.*write a timedelta"),
-    *steps("give_up_on", [{KeyError}, ((KeyError,),), (None,), (Status,), 5], "give_up_on=.*write"),
-    *steps("also_from", [{STATE}, iter(()), ((),), 5], "also_from"),
-    *use_cases("name", ["é" * 128, "a\ud800"], r"UseCase\(.*the name needs 1 to 255 bytes and no '#'"),
-    *use_cases("name", [["order"], Level.HIGH], r"UseCase\(.*the name is text"),
+    *steps(
+        "retry_delay",
+        [timedelta(microseconds=-1), NAN, True, {}, 60, "1m", (timedelta(1),)],
+        "retry_delay=.*write a timedelta, or a function that takes the attempt's number and returns one",
+    ),
+    *steps(
+        "give_up_on", [{KeyError}, ((KeyError,),), (None,), (Status,), 5], "give_up_on=.*write a tuple of exception"
+    ),
+    *steps("give_up_on", [KeyError, "KeyError", (KeyError("x"),), (str,), None], "give_up_on=.*write a tuple of exc"),
+    *steps(
+        "also_from", [{STATE}, iter(()), ((),), 5, "failed", ("failed",), (12,), (None,), None], "also_from.*write "
+    ),
+    *steps("also_from", [STATE, (STEP,)], "also_from.*write "),
+    *use_cases("name", ["é" * 128, "a\ud800", "", "#", "a#b"], r"UseCase\(.*the name needs 1 to 255 bytes and no '#'"),
+    *use_cases("name", [["order"], Level.HIGH, None, 5, b"order"], r"UseCase\(.*the name is text"),
     *use_cases("status_shards", [NAN, INF, Level.HIGH, 10_001, 10**5000], "write a whole number from 1 to 10,000"),
-    *use_cases("keep_for", [timedelta.min, CENTURY, NAN, True], "write a timedelta above zero"),
-    *use_cases("keep_ignored_for", [timedelta.min, CENTURY], "write a timedelta above zero, at most 36500 days"),
+    *use_cases("status_shards", [0, 1.5, "5", True, None], "write a whole number from 1 to 10,000"),
+    *use_cases(
+        "keep_for", [timedelta.min, CENTURY, NAN, True, 30, "30d", timedelta(0)], "write a timedelta above zero"
+    ),
+    *use_cases("keep_ignored_for", [timedelta.min, CENTURY, 30], "write a timedelta above zero, at most 36500 days"),
     *use_cases("index_succeeded", [0, 1, "no", None], "write True or False"),
     *use_cases(
         "max_inline_data", [-1, 350_001, 1.0, NAN, True, "1024", None], "write a number of bytes from 0 to 350,000"
@@ -99,7 +115,7 @@ def test_what_cannot_work_is_refused_when_the_class_is_made(namespace: dict[str,
     assert len(told) < 1000
 
 
-@columns("margin")([timedelta(microseconds=-1), CENTURY, timedelta.max, 2, 0.0, NAN, None, True])
+@columns("margin")([timedelta(microseconds=-1), CENTURY, timedelta.max, 2, "2s", 0.0, NAN, None, True])
 def test_a_clock_margin_is_a_duration_within_bounds(margin: object) -> None:
     with pytest.raises(DefinitionError, match=r"Shop.Meta.clock_margin = .*: write a timedelta of zero or more"):
         new_table(clock_margin=margin)

@@ -12,7 +12,7 @@ from pynamodb.attributes import NumberAttribute, UnicodeAttribute
 from pynamodb.exceptions import TableError
 from pynamodb.indexes import AllProjection, GlobalSecondaryIndex, KeysOnlyProjection
 
-from pynamodb_tracker import Report, Step, Task, UseCase, ValueNotStorableError
+from pynamodb_tracker import Step, Task, UseCase, ValueNotStorableError
 from pynamodb_tracker.exceptions import TaskError
 from tests.contract.odd_values import columns
 from tests.support.engines import is_moto, only_dynoxide
@@ -164,21 +164,6 @@ def test_a_use_case_creates_the_table_that_it_is_on() -> None:
     assert [task.task_id for task in ShopTask.by_customer.query("c-1")] == ["o-1"]
 
 
-def test_a_subclass_of_a_use_case_is_a_use_case_of_its_own() -> None:
-    class Goodwill(Refund):
-        use_case_id = UseCase("goodwill")
-
-        thank = Step(20)
-
-    Goodwill.create("g-1", reason="kindness")
-    Refund.create("g-1")
-    succeed(Goodwill.work, "g-1")
-    fail(Refund.work, "g-1")
-    assert Goodwill.get_task("g-1").state == Goodwill.thank.pending
-    assert Refund.get_task("g-1").state == Refund.work.failed
-    assert {type(task) for task in ShopTask.query("g-1")} == {Goodwill, Refund}
-
-
 def test_steps_of_a_mixin_run_for_each_class_that_takes_it() -> None:
     class Reviewed:
         review = Step(50)
@@ -197,20 +182,6 @@ def test_steps_of_a_mixin_run_for_each_class_that_takes_it() -> None:
         assert case.get_task("x").state == case.approve.succeeded
 
 
-@pytest.mark.parametrize("name", ["a b/c.d-e_f:g", "道😀", "\0", "'\"", "x" * 255, "0"], ids=ascii)
-def test_a_use_case_with_any_name_works(name: str) -> None:
-    class Named(ShopTask):
-        use_case_id = UseCase(name, status_shards=3)
-
-        work = Step(10)
-
-    Named.create("x")
-    assert Named.work.run_all(lambda _: None) == Report(succeeded=["x"])
-    assert Named.counts()[Named.work.succeeded] == 1
-    assert [task.use_case_id for task in Named.work.succeeded.page().tasks] == [name]
-    assert Named.delete_use_case() == Report(succeeded=["x"])
-
-
 @only_dynoxide
 def test_a_use_case_with_as_many_steps_as_possible_works() -> None:
     steps = {f"step_{number}": Step(number) for number in range(1, 991, 10)}
@@ -222,22 +193,6 @@ def test_a_use_case_with_as_many_steps_as_possible_works() -> None:
     assert case.get_task("x").state == case.step_981.succeeded
     assert len(case.counts()) == 99 * 4 + 2
     case.delete_task("x")
-
-
-def test_a_class_defined_anew_goes_on_with_its_tasks() -> None:
-    def define(attempts: int) -> type[Task]:
-        class Again(ShopTask):
-            use_case_id = UseCase("again")
-
-            work = Step(10, max_attempts=attempts)
-
-        return Again
-
-    first = define(3)
-    first.create("x")
-    second = define(1)
-    assert type(second.get_task("x")) is second
-    assert type(next(ShopTask.query("x"))) is second
 
 
 def test_requests_to_one_table_are_not_sent_to_another() -> None:

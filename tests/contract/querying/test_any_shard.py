@@ -34,9 +34,9 @@ class Leaflet(AppTask):
 
 def in_shard(model: Any, shard: int, number: int = 1) -> list[str]:
     """Return ids of tasks that are in one shard."""
-    use_case, found, last = model.tracker.use_case, list[str](), 0
+    found, last = list[str](), 0
     while len(found) < number:
-        if use_case.status_key(10, f"t-{last}").endswith(f"#{shard}"):
+        if model.tracker.status_key(10, f"t-{last}").endswith(f"#{shard}"):
             found.append(f"t-{last}")
         last += 1
     return found

@@ -88,13 +88,6 @@ def test_a_limit_counts_what_is_like_that(like: str, task_id: str) -> None:
     assert STEP.run_all(nothing, error_contains=like, limit=1).succeeded == [task_id]
 
 
-@pytest.mark.usefixtures("mixed")
-def test_ids_of_what_is_due_are_read_and_nothing_is_written() -> None:
-    with recorded() as requests:
-        assert len(list(STEP.due_ids(limit=3))) == 3
-    assert "UpdateItem" not in requests.operations
-
-
 @pytest.mark.parametrize("threads", [1, 4])
 def test_a_rate_spreads_the_starts(clock: StoppedClock, threads: int) -> None:
     Order.create_many(f"o-{number}" for number in range(21))
@@ -275,7 +268,7 @@ def test_rows_that_seem_to_be_abandoned_are_read_once_however_often_workers_meet
             if isinstance(task_id, str):  # and not a pause
                 tried.append(task_id)
                 candidates.window.note_sent()
-                candidates.window.note_answer(was_taken=len(tried) % 50 == 0)
+                candidates.window.note_answer(lost_to_other=len(tried) % 50 == 0)
     assert len(tried) == 200
     assert requests.operations.count("BatchGetItem") == 1
     assert requests.operations.count("Query") > 6

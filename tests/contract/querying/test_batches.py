@@ -21,7 +21,7 @@ from pynamodb_tracker.clock import StoppedClock
 from pynamodb_tracker.query import state_scan
 from tests.support.engines import only_dynoxide
 from tests.support.recorder import recorded
-from tests.support.shop import AppTask, Order, Parcel
+from tests.support.shop import AppTask, Order
 from tests.support.workers import Broken, die, fail, succeed
 
 pytestmark = pytest.mark.usefixtures("table")
@@ -45,15 +45,6 @@ def test_run_returns_what_the_function_returns() -> None:
     Order.create("o-1", amount=20)
     assert Order.confirm_payment.run("o-1", lambda ctx: (ctx.task.amount, ctx.attempt)) == (20, 1)
     assert Order.get_task("o-1").state == Order.ship.pending
-
-
-def test_run_saves_what_the_function_assigns() -> None:
-    def charge(ctx: Ctx) -> None:
-        ctx.task.data["receipt"] = "r-1"
-
-    Order.create("o-1")
-    Order.confirm_payment.run("o-1", charge)
-    assert Order.get_task("o-1").data == {"receipt": "r-1"}
 
 
 def test_run_propagates_the_exception_of_the_function() -> None:
@@ -119,22 +110,6 @@ def test_the_report_lists_the_outcome_of_each_task(threads: int) -> None:
     assert sorted(report.failed) == ["breaks", "later"]
     assert sorted(report.ignored) == ["breaks too", "gives up", "odd"]
     assert report.refused == {}
-
-
-@only_dynoxide
-@pytest.mark.parametrize("threads", THREADS)
-def test_each_task_is_in_one_list_of_the_report(threads: int) -> None:
-    def work(ctx: ExecutionContext[Parcel]) -> None:
-        if int(ctx.task.task_id) % 3 == 0:
-            raise Broken
-        if int(ctx.task.task_id) % 3 == 1:
-            raise GiveUp
-
-    Parcel.create_many((str(number) for number in range(30)), threads=4)
-    report = Parcel.sort.run_all(work, threads=threads)
-    assert sorted(map(int, report.failed)) == list(range(0, 30, 3))
-    assert sorted(map(int, report.ignored)) == list(range(1, 30, 3))
-    assert sorted(map(int, report.succeeded)) == list(range(2, 30, 3))
 
 
 @pytest.mark.parametrize("threads", THREADS)
@@ -330,12 +305,3 @@ def test_run_all_of_nothing_reports_nothing() -> None:
 def test_a_report_is_printed_in_words() -> None:
     Order.create_many(["o-1", "o-2"])
     assert str(Order.confirm_payment.run_all(nothing)) == "2 succeeded, 0 failed, 0 ignored, 0 refused"
-
-
-def test_errors_of_the_function_are_on_record_with_their_tasks() -> None:
-    def work(ctx: Ctx) -> None:
-        raise Broken(f"of {ctx.task.task_id}")
-
-    Order.create_many(["o-1", "o-2"])
-    Order.confirm_payment.run_all(work)
-    assert Order.get_task("o-2").errors[-1].message == "of o-2"

@@ -21,17 +21,6 @@ def due(**arguments: Any) -> list[str]:
     return [task.task_id for task in Order.confirm_payment.due(**arguments)]
 
 
-def test_a_pending_task_is_to_do() -> None:
-    Order.create("o-1")
-    assert due() == ["o-1"]
-
-
-def test_a_failed_task_is_to_do() -> None:
-    Order.create("o-1")
-    fail(Order.confirm_payment, "o-1")
-    assert due() == ["o-1"]
-
-
 def test_a_task_that_is_not_due_is_not(clock: StoppedClock) -> None:
     Order.create("pending", due_time=clock.now() + MINUTE)
     Order.create("failed")
@@ -39,12 +28,6 @@ def test_a_task_that_is_not_due_is_not(clock: StoppedClock) -> None:
     assert due() == []
     clock.advance(MINUTE)
     assert sorted(due()) == ["failed", "pending"]
-
-
-def test_a_running_task_is_not_to_do() -> None:
-    Order.create("o-1")
-    die(Order.confirm_payment, "o-1")
-    assert due() == []
 
 
 def test_an_abandoned_task_is_to_do_once_it_can_be_taken_over(clock: StoppedClock) -> None:

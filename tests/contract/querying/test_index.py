@@ -87,12 +87,12 @@ def test_a_task_keeps_its_shard_from_state_to_state() -> None:
 def test_the_shard_of_an_id_is_the_same_in_another_process() -> None:
     program = (
         "from tests.support.shop import Parcel\n"
-        "print([Parcel.use_case_id.status_key(10, f'道-{number}') for number in range(20)])"
+        "print([Parcel.tracker.status_key(10, f'道-{number}') for number in range(20)])"
     )
     other = subprocess.run(  # noqa: S603 - this very interpreter
         [sys.executable, "-c", program], check=True, capture_output=True, text=True, env={"PYTHONHASHSEED": "7"}
     )
-    assert other.stdout.strip() == str([Parcel.use_case_id.status_key(10, f"道-{number}") for number in range(20)])
+    assert other.stdout.strip() == str([Parcel.tracker.status_key(10, f"道-{number}") for number in range(20)])
 
 
 def test_an_entry_has_the_last_error_of_a_waiting_task_and_none_of_a_succeeded_one(

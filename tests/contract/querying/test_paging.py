@@ -45,21 +45,6 @@ def walk(state: State[Any], *, between: Callable[[int], None] | None = None, **a
             between(number)
 
 
-def test_a_page_has_tasks_and_a_cursor(clock: StoppedClock) -> None:
-    create_in_turn(clock, 0, 5)
-    page = Parcel.sort.pending.page(limit=3)
-    assert isinstance(page, TaskPage)
-    assert [task.task_id for task in page.tasks] == names(0, 3)
-    assert isinstance(page.cursor, str)
-
-
-def test_the_cursor_gives_the_next_page_and_none_at_the_end(clock: StoppedClock) -> None:
-    create_in_turn(clock, 0, 5)
-    page = Parcel.sort.pending.page(limit=3, cursor=Parcel.sort.pending.page(limit=3).cursor)
-    assert [task.task_id for task in page.tasks] == names(3, 5)
-    assert page.cursor is None
-
-
 @pytest.mark.parametrize("limit", [1, 5, 11, 12, 13])
 @pytest.mark.parametrize("latest_due_first", [False, True])
 def test_the_pages_have_every_task_once_in_order(clock: StoppedClock, limit: int, *, latest_due_first: bool) -> None:
@@ -186,27 +171,6 @@ def test_paging_continues_after_status_shards_grew(clock: StoppedClock) -> None:
     assert rest == names(2, 10)
 
 
-@pytest.mark.parametrize(
-    "cursor",
-    [
-        "",
-        "nonsense",
-        "äöü",
-        "e30=",
-        base64.urlsafe_b64encode(b"[]").decode(),
-        base64.urlsafe_b64encode(b"[[], {}]").decode(),
-        base64.urlsafe_b64encode(b"[1, 2]").decode(),
-        base64.urlsafe_b64encode(b"\xff\xfe").decode(),
-        5,
-        b"bytes",
-    ],
-)
-def test_what_is_no_cursor_is_a_value_error_before_any_request(cursor: Any) -> None:
-    with recorded() as requests, pytest.raises((ValueError, TypeError)):
-        Parcel.sort.pending.page(cursor=cursor)
-    assert requests == []
-
-
 @pytest.mark.parametrize("cut", [1, 7, 20])
 def test_a_cursor_that_was_cut_off_is_a_value_error(cut: int, clock: StoppedClock) -> None:
     create_in_turn(clock, 0, 5)
@@ -230,18 +194,6 @@ def test_a_cursor_of_another_state_use_case_direction_or_window_is_a_value_error
             with pytest.raises(ValueError, match="cursor"):
                 ask()
     assert requests == []
-
-
-def test_a_cursor_that_was_tampered_with_is_a_value_error(clock: StoppedClock) -> None:
-    create_in_turn(clock, 0, 5)
-    cursor = Parcel.sort.pending.page(limit=3).cursor
-    assert cursor is not None
-    walk_id, positions = json.loads(base64.urlsafe_b64decode(cursor))
-    times = [dict.fromkeys(positions, (time, "o-1")) for time in ("", "9" * 1025)]  # no key of an index
-    for broken in (dict.fromkeys(positions, "x"), dict.fromkeys(positions, (1, 2, 3)), [1], None, *times):
-        text = base64.urlsafe_b64encode(json.dumps([walk_id, broken]).encode()).decode()
-        with pytest.raises(ValueError, match="cursor"):
-            Parcel.sort.pending.page(limit=3, cursor=text)
 
 
 @pytest.mark.parametrize("due_time", ["2001-01-01T00:00:00.000000+0000", "9998-01-01T00:00:00.000000+0000"])

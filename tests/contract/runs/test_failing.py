@@ -7,7 +7,7 @@ import pytest
 from pynamodb_tracker import GiveUp, TaskIgnoredError
 from pynamodb_tracker.clock import StoppedClock
 from tests.support.shop import Order
-from tests.support.workers import Broken, FrozenError, fail, succeed
+from tests.support.workers import Broken, FrozenError, fail
 
 pytestmark = pytest.mark.usefixtures("client", "table")
 
@@ -52,12 +52,6 @@ def test_skip_error_suppresses_give_up_too() -> None:
     assert Order.get_task("o-1").state == Order.confirm_payment.ignored
 
 
-def test_skip_error_does_not_hide_a_refusal() -> None:
-    Order.create("o-1", state=Order.confirm_payment.ignored)
-    with pytest.raises(TaskIgnoredError), Order.confirm_payment.start("o-1", skip_error=True):
-        pytest.fail("the block runs")
-
-
 def test_skip_error_does_not_hide_a_refusal_within_another_block() -> None:
     Order.create("o-1")
     Order.create("o-2", state=Order.ship.ignored)
@@ -67,13 +61,6 @@ def test_skip_error_does_not_hide_a_refusal_within_another_block() -> None:
         Order.ship.start("o-2", skip_error=True),
     ):
         pytest.fail("the block runs")
-
-
-def test_a_failure_can_be_tried_again() -> None:
-    Order.create("o-1")
-    fail(Order.confirm_payment, "o-1")
-    succeed(Order.confirm_payment, "o-1")
-    assert Order.get_task("o-1").state == Order.ship.pending
 
 
 def test_nothing_that_the_block_assigned_is_saved() -> None:

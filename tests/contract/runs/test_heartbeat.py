@@ -4,7 +4,7 @@
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
@@ -112,21 +112,6 @@ def test_run_all_takes_a_heartbeat_for_each_task(clock: PacedClock) -> None:
     Order.create_many(["o-1", "o-2"])
     report = Order.confirm_payment.run_all(lambda _: pauses.append(clock.pause()), heartbeat=True)
     assert (len(report.succeeded), pauses) == (2, [THIRD.total_seconds()] * 2)
-
-
-STEP: Any = Order.confirm_payment
-WRONG: dict[str, Callable[[], object]] = {
-    "start": lambda: STEP.start("o-1", heartbeat=1),
-    "run": lambda: STEP.run("o-1", print, heartbeat=timedelta(seconds=10)),
-    "run_all": lambda: STEP.run_all(print, heartbeat=None),
-}
-
-
-@pytest.mark.parametrize("call", WRONG.values(), ids=WRONG)
-def test_a_heartbeat_that_is_not_true_or_false_is_refused_before_any_request(call: Callable[[], object]) -> None:
-    with recorded() as requests, pytest.raises(TypeError, match="heartbeat must be True or False, not"):
-        call()
-    assert requests == []
 
 
 def test_a_longer_extension_by_the_block_saves_beats(clock: PacedClock) -> None:

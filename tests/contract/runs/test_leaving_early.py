@@ -167,12 +167,6 @@ def test_the_row_in_the_context_shows_the_release_afterwards() -> None:
 
 
 @pytest.mark.parametrize("end", ENDS, ids=lambda end: type(end).__name__)
-def test_another_exit_propagates_unchanged(end: BaseException) -> None:
-    Order.create("o-1")
-    fail(Order.confirm_payment, "o-1", end)
-
-
-@pytest.mark.parametrize("end", ENDS, ids=lambda end: type(end).__name__)
 def test_another_exit_is_recorded_as_a_failure_that_counts(end: BaseException) -> None:
     Order.create("o-1")
     fail(Order.confirm_payment, "o-1", end)

@@ -11,7 +11,7 @@ from pynamodb_tracker.writes.lock import new_token
 from tests.support.recorder import recorded
 from tests.support.rows import change, index_entries, stored
 from tests.support.shop import AppTask, Order
-from tests.support.workers import Broken, die, fail, succeed
+from tests.support.workers import die, fail, succeed
 
 pytestmark = pytest.mark.usefixtures("client", "table")
 
@@ -38,14 +38,6 @@ class Exact(ExactTask):
 TABLES = [AppTask, ExactTask]
 
 
-def test_a_lock_is_not_taken_over_while_it_holds(clock: StoppedClock) -> None:
-    Order.create("o-1")
-    die(Order.confirm_payment, "o-1")
-    clock.advance(LOCK)
-    with pytest.raises(TaskLockedError), Order.confirm_payment.start("o-1"):
-        pytest.fail("it is locked")
-
-
 def test_a_lock_is_not_taken_over_within_the_margin_after_its_end(clock: StoppedClock) -> None:
     Order.create("o-1")
     die(Order.confirm_payment, "o-1")
@@ -62,14 +54,6 @@ def test_a_lock_is_taken_over_after_the_margin(clock: StoppedClock) -> None:
     assert Order.get_task("o-1").state == Order.ship.pending
 
 
-def test_a_takeover_is_one_request(clock: StoppedClock) -> None:
-    Order.create("o-1")
-    die(Order.confirm_payment, "o-1")
-    clock.advance(LOCK + MARGIN + MOMENT)
-    with recorded() as requests, Order.confirm_payment.start("o-1"):
-        assert requests.operations == ["UpdateItem"]
-
-
 def test_a_task_may_start_within_the_margin_before_it_is_due(clock: StoppedClock) -> None:
     Order.create("o-1", due_time=clock.now() + MARGIN)
     succeed(Order.confirm_payment, "o-1")
@@ -80,14 +64,6 @@ def test_a_task_does_not_start_earlier_than_the_margin(clock: StoppedClock) -> N
     Order.create("o-1", due_time=clock.now() + MARGIN + MOMENT)
     with pytest.raises(TaskNotReadyError), Order.confirm_payment.start("o-1"):
         pytest.fail("it is not due")
-
-
-def test_a_task_of_a_machine_whose_clock_is_ahead_may_start(clock: StoppedClock) -> None:
-    clock.advance(MARGIN)
-    Order.create("o-1")
-    clock.advance(-MARGIN)
-    succeed(Order.confirm_payment, "o-1")
-    assert Order.get_task("o-1").state == Order.ship.pending
 
 
 def test_meta_sets_the_margin_for_due_tasks(clock: StoppedClock) -> None:
@@ -174,23 +150,6 @@ def test_a_lock_cannot_be_extended_after_the_block() -> None:
     with pytest.raises(LockLostError, match="o-1"):
         ctx.extend_lock()
     assert Order.get_task("o-1").state == Order.ship.pending
-
-
-@pytest.mark.parametrize("end", [None, Broken(), KeyboardInterrupt()], ids=lambda end: type(end).__name__)
-def test_however_a_block_ends_its_lock_ends(end: BaseException | None) -> None:
-    Order.create("o-1")
-    if end is None:
-        succeed(Order.confirm_payment, "o-1")
-    else:
-        fail(Order.confirm_payment, "o-1", end)
-    step = Order.ship if end is None else Order.confirm_payment
-    succeed(step, "o-1")
-
-
-def test_the_token_of_the_last_claim_is_never_removed() -> None:
-    Order.create("o-1")
-    succeed(Order.confirm_payment, "o-1")
-    assert stored(Order, "o-1")["lock"]["S"]
 
 
 def test_tokens_of_a_row_only_grow() -> None:

@@ -164,18 +164,6 @@ def test_the_error_of_a_lost_lock_carries_the_row_as_it_was_found(lose: Lose) ->
     assert (caught.value.task.state, caught.value.task.fence) == (Order.confirm_payment.in_progress, 2)
 
 
-def test_the_holder_that_took_over_is_not_disturbed(clock: StoppedClock) -> None:
-    Order.create("o-1")
-    with pytest.raises(LockLostError), Order.confirm_payment.start("o-1") as slow:
-        clock.advance(OVER)
-        with Order.confirm_payment.start("o-1") as quick:
-            slow.task.amount = 1
-            quick.task.amount = 2
-            with pytest.raises(LockLostError):
-                slow.save()
-    assert Order.get_task("o-1").amount == 2
-
-
 def test_a_success_after_the_lock_expired_counts_unless_another_worker_took_the_task(clock: StoppedClock) -> None:
     Order.create("o-1")
     with Order.confirm_payment.start("o-1") as ctx:

@@ -31,6 +31,7 @@ from tests.contract.odd_errors import (
     said,
 )
 from tests.contract.odd_values import LONGEST, NAN, STEP, Text, columns
+from tests.support.rows import item_bytes, stored
 from tests.support.shop import Order
 
 pytestmark = pytest.mark.usefixtures("table")
@@ -38,6 +39,16 @@ pytestmark = pytest.mark.usefixtures("table")
 FAILURES: dict[str, Any] = {
     "no message": (ValueError, "ValueError", ""),
     "of 450 KB": (lambda: ValueError("a" + "x" * 450_000 + "z"), "ValueError", r"ax+ \.\.\. x+z"),
+    "of 900 KB": (lambda: ValueError("ä€😀" * 100_000), "ValueError", r"ä€😀.* \.\.\. .*ä€😀"),
+    "of many lines": (lambda: ValueError("a\nb\r\n\tc" * 1000), "ValueError", r"a\nb.* \.\.\. .*\tc"),
+    "of a file": (lambda: OSError(2, "No such file", "\udcff"), "FileNotFoundError", r".*No such file: '\\udcff'"),
+    "of a key": (lambda: KeyError("k" * 10_000), "KeyError", r"'k+ \.\.\. k+'"),
+    "of bytes": (
+        lambda: UnicodeDecodeError("utf-8", b"\xff" * 100_000, 0, 1, "no"),
+        "UnicodeDecodeError",
+        "'utf-8'.*no",
+    ),
+    "500 errors": (lambda: ExceptionGroup("many", [ValueError("y" * 1000)] * 500), "ExceptionGroup", r"many \(500.*"),
     "NUL": (lambda: ValueError("a\0b"), "ValueError", "a\0b"),
     "a lone surrogate": (lambda: ValueError("a\ud800"), "ValueError", r"a\\ud800"),
     "bytes": (lambda: ValueError(b"\xff"), "ValueError", r"b'\\xff'"),
@@ -116,6 +127,9 @@ def check_failed(make: Callable[[], BaseException], state: object, kind: str, me
     assert re.fullmatch(f"(?s){message}", task.errors[-1].message)
     assert task.last_error is not None
     assert len(task.last_error.splitlines()) == 1
+    assert 0 < len(task.last_error.encode()) <= 200
+    assert item_bytes(stored(Order, "o-1")) < 4096  # 4 write units
+    assert len(task.errors[0].traceback.encode()) <= 6000
 
 
 @pytest.mark.parametrize(("make", "kind", "message"), FAILURES.values(), ids=FAILURES)

@@ -87,12 +87,6 @@ def test_a_task_that_is_not_due_is_not_ready(clock: StoppedClock) -> None:
     assert str(due) in str(error)
 
 
-def test_a_failed_task_is_not_ready_before_its_delay_has_passed() -> None:
-    Order.create("o-1", state=Order.ship.pending)
-    fail(Order.ship, "o-1")
-    assert type(refused(Order.ship)) is TaskNotReadyError
-
-
 @pytest.mark.parametrize(
     "state",
     [Order.confirm_payment.pending, Order.confirm_payment.failed, Order.confirm_payment.ignored, Order.ship.failed],
@@ -199,12 +193,6 @@ def test_without_detail_a_free_task_starts_although_the_clock_of_its_last_worker
         assert (ctx.attempt, ctx.task.lock > ahead) == (2, True)
 
 
-def test_run_is_refused_as_start_is() -> None:
-    Order.create("o-1", state=Order.confirm_payment.ignored)
-    with pytest.raises(TaskIgnoredError):
-        Order.confirm_payment.run("o-1", lambda _: pytest.fail("it runs"))
-
-
 def test_a_refusal_changes_nothing() -> None:
     Order.create("o-1", state=Order.ship.ignored)
     before = Order.get_task("o-1").to_dynamodb_dict()
@@ -226,13 +214,6 @@ def test_a_refusal_shows_no_error_of_the_sdk_behind_it() -> None:
     assert error.__cause__ is None
     assert error.__context__ is None
     assert refused(Order.confirm_payment, detailed_error=False).__suppress_context__
-
-
-def test_the_block_of_a_refused_start_does_not_run() -> None:
-    ran = []
-    with pytest.raises(TaskNotFoundError), Order.confirm_payment.start("nothing"):
-        ran.append(1)
-    assert ran == []
 
 
 def test_a_refused_start_of_another_task_fails_the_block_around_it() -> None:

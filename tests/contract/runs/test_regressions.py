@@ -2,7 +2,6 @@
 
 # ruff: noqa: PT012 - the block that raises is what is tested, whatever it has in it
 
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -18,15 +17,11 @@ from pynamodb_tracker import (
     UseCase,
 )
 from pynamodb_tracker.task.metaclass import TaskMeta
-from pynamodb_tracker.testing import StoppedClock, local_table, stopped_clock
+from pynamodb_tracker.testing import StoppedClock
 from tests.support.shop import AppTask, Order
 from tests.support.through import Dispatch, through
 
-
-@pytest.fixture(autouse=True)
-def clock() -> Iterator[StoppedClock]:
-    with local_table(AppTask), stopped_clock() as stopped:
-        yield stopped
+pytestmark = pytest.mark.usefixtures("table")
 
 
 def fails_from(number: int, error: BaseException) -> Any:

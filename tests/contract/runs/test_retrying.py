@@ -59,11 +59,6 @@ def test_give_up_ignores_the_task_at_once() -> None:
     assert task.errors[-1].message == "no such customer"
 
 
-def test_an_exception_that_the_step_gives_up_on_ignores_the_task_at_once() -> None:
-    delivered_by(AddressUnknown("Nowhere 1"))
-    assert Order.get_task("o-1").state == Order.deliver.ignored
-
-
 def test_a_subclass_of_a_listed_exception_ignores_the_task_too() -> None:
     delivered_by(Subtle("Nowhere 1"))
     assert Order.get_task("o-1").state == Order.deliver.ignored
@@ -78,13 +73,6 @@ def test_an_exception_listed_for_one_step_does_not_affect_another_step() -> None
     Order.create("o-1")
     fail(Order.confirm_payment, "o-1", AddressUnknown("Nowhere 1"))
     assert Order.get_task("o-1").state == Order.confirm_payment.failed
-
-
-def test_the_next_attempt_may_start_at_once_where_no_delay_is_declared() -> None:
-    Order.create("o-1")
-    fail(Order.confirm_payment, "o-1")
-    with Order.confirm_payment.start("o-1") as ctx:
-        assert ctx.attempt == 2
 
 
 def test_the_next_attempt_waits_for_the_declared_delay(clock: StoppedClock) -> None:
@@ -129,12 +117,6 @@ def test_retry_later_at_the_last_attempt_ignores_the_task() -> None:
     assert Order.get_task("o-1").state == Order.confirm_payment.ignored
 
 
-def test_retry_later_can_say_why() -> None:
-    Order.create("o-1")
-    fail(Order.confirm_payment, "o-1", RetryLater(timedelta(hours=1), "the bank is closed"))
-    assert Order.get_task("o-1").errors[-1].message == "the bank is closed"
-
-
 @pytest.mark.parametrize("delay", [timedelta.max, timedelta(days=3_000_000)])
 def test_a_delay_beyond_the_calendar_is_the_end_of_it(delay: timedelta) -> None:
     Order.create("o-1")
@@ -148,18 +130,6 @@ def test_a_delay_function_may_go_beyond_the_calendar_too() -> None:
     Retried.create("r-1", state=Retried.endless.pending)
     fail(Retried.endless, "r-1")
     assert Retried.get_task("r-1").due_time.year == 9999
-
-
-@pytest.mark.parametrize("step", BROKEN, ids=str)
-def test_a_failure_is_recorded_with_a_delay_of_its_own_where_the_delay_function_is_broken(
-    step: BoundStep[Retried], clock: StoppedClock
-) -> None:
-    Retried.create("r-1", state=step.pending)
-    fail(step, "r-1", Broken("of the block"))
-    task = Retried.get_task("r-1")
-    assert task.state == step.failed
-    assert timedelta(seconds=1) <= task.due_time - clock.now() <= timedelta(seconds=2)
-    assert task.errors[-1].message.startswith("of the block")
 
 
 @pytest.mark.parametrize("step", BROKEN, ids=str)

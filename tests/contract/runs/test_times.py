@@ -143,29 +143,3 @@ def test_update_time_is_never_later_than_due_time_even_where_a_clock_goes_back(c
         transition()
         seen.append(times())
     assert all(update_time <= due_time for update_time, due_time in seen)
-
-
-def test_a_finished_task_is_kept_for_as_long_as_its_use_case_says(clock: StoppedClock) -> None:
-    Receipt.create("r-1")
-    succeed(Receipt.send, "r-1")
-    expire_time = Receipt.get_task("r-1").expire_time
-    assert expire_time is not None
-    assert abs(expire_time - (clock.now() + timedelta(days=30))) < timedelta(seconds=1)
-
-
-def test_a_task_that_is_not_finished_has_no_end() -> None:
-    Receipt.create("r-1")
-    assert Receipt.get_task("r-1").expire_time is None
-
-
-def test_a_reopened_task_has_no_end_any_more() -> None:
-    Receipt.create("r-1")
-    fail(Receipt.send, "r-1")
-    Receipt.send.reopen("r-1")
-    assert "expire_time" not in stored(Receipt, "r-1")
-
-
-def test_a_finished_task_stays_where_its_use_case_says_nothing() -> None:
-    Order.create("o-1", state=Order.deliver.pending)
-    succeed(Order.deliver, "o-1")
-    assert Order.get_task("o-1").expire_time is None

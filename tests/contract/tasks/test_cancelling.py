@@ -8,7 +8,6 @@ import pytest
 from pynamodb_tracker import LockLostError, TaskAlreadySucceededError, TaskIgnoredError, TaskLockedError
 from pynamodb_tracker.clock import StoppedClock
 from tests.support.network import Network, before
-from tests.support.recorder import recorded
 from tests.support.shop import Order
 from tests.support.workers import die, fail
 
@@ -97,11 +96,3 @@ def test_a_running_task_is_refused_with_the_way_to_cancel_it() -> None:
         Order.confirm_payment.ignore("o-1", reason="wrong amount")
     with pytest.raises(TypeError, match="even_running"):
         Order.confirm_payment.ignore("o-1", reason="wrong amount", even_running="yes")  # type: ignore[arg-type]
-
-
-def test_a_cancel_is_two_requests() -> None:
-    Order.create("o-1")
-    die(Order.confirm_payment, "o-1")
-    with recorded() as requests:
-        cancel()
-    assert requests.operations == ["GetItem", "UpdateItem"]

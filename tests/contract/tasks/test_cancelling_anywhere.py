@@ -34,7 +34,7 @@ class Crate(AppTask):
     use_case_id = UseCase("crate to cancel")
 
     split, ship = Step(100), Step(200)
-    unpack = Step(900, branch=True)
+    unpack, report = Step(900, branch=True), Step(950, branch=True)
 
 
 class Slip(AppTask):
@@ -210,6 +210,77 @@ def test_more_descendants_than_fit_are_cancelled_one_by_one_and_the_call_can_be_
     ]
     done = Crate.cancel("c", reason="by phone", children=True)
     assert (written, done.effect) == (["s", "c/a/b", "c/a/a", "c/a/a", "c/b", "c/a", "c"], "cancelled")
+
+
+@pytest.mark.parametrize("go_to", [None, Crate.unpack])
+def test_the_children_of_tasks_that_are_already_cancelled_are_cancelled_by_another_call(go_to: Any) -> None:
+    crate_with_descendants()
+    Crate.cancel("c/a", reason="by phone")
+    first = Crate.cancel("c", reason="by phone", go_to=go_to)
+    assert (first.children, Crate.get_task("c/b").cancelled) == ((), None)
+    done = Crate.cancel("c", reason="too late", children=True)
+    assert (done.effect, sorted(done.children)) == (
+        "already_cancelled",
+        [each for each in DESCENDANTS if each[1] != "c/a"],
+    )
+    assert (done.task.cancelled, Slip.get_task("s").state) == (first.task.cancelled, Slip.cancelled)
+    with recorded() as requests:
+        assert Crate.cancel("c", reason="too late", children=True).children == ()
+    assert {*requests.operations} == {"GetItem", "BatchGetItem"}
+
+
+def test_a_command_that_dies_among_the_children_of_a_cancelled_task_can_be_repeated(network: Network) -> None:
+    Crate.create("c")
+    Crate.split.run("c", split)
+    Crate.cancel("c", reason="by phone")
+    before(network, "TransactWriteItems", die_in_the_command)
+    with pytest.raises(KeyboardInterrupt):
+        Crate.cancel("c", reason="by phone", children=True)
+    assert len(Crate.cancel("c", reason="by phone", children=True).children) == 2
+
+
+def die_in_the_command() -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_running_child_of_a_cancelled_task_refuses_the_call() -> None:
+    crate_with_descendants()
+    start_child()
+    Crate.cancel("c", reason="by phone")
+    with pytest.raises(TaskLockedError, match="cannot cancel Crate 'c/a/b'"):
+        Crate.cancel("c", reason="by phone", children=True)
+    assert Slip.get_task("s").cancelled is None
+
+
+def test_a_parent_that_another_person_cancels_in_between_does_not_keep_its_children(network: Network) -> None:
+    crate_with_descendants()
+    before(network, "TransactWriteItems", lambda: Crate.cancel("c", reason="by mail", by="bob"))
+    done = Crate.cancel("c", reason="by phone", children=True)
+    assert (done.effect, sorted(done.children)) == ("already_cancelled", DESCENDANTS)
+
+
+def test_a_task_that_has_done_without_its_children_does_not_take_them_with_it(stopped_clock: StoppedClock) -> None:
+    Crate.create("c")
+    Crate.split.run("c", lambda ctx: [split(ctx), ctx.wait_until(timedelta(hours=1))])
+    stopped_clock.advance(timedelta(hours=2))
+    Crate.ship.run("c", lambda ctx: ctx.go_to(Crate.unpack))
+    for _ in range(2):
+        assert Crate.cancel("c", reason="by phone", children=True).children == ()
+    assert Crate.get_task("c/a").cancelled is None
+
+
+def test_the_children_of_a_branch_stay_with_a_task_that_is_cancelled_again() -> None:
+    def undo(ctx: ExecutionContext[Crate]) -> None:
+        ctx.go_to(Crate.report)
+        ctx.create(Slip, "undo", wait=True)
+
+    Crate.create("c")
+    Crate.split.run("c", split)
+    Crate.cancel("c", reason="by phone", go_to=Crate.unpack)
+    Crate.unpack.run("c", undo)
+    assert Crate.cancel("c", reason="by phone", children=True).children == ()
+    Slip.print.run("undo", print)
+    assert list(Crate.report.due_ids()) == ["c"]
 
 
 def test_a_transaction_without_a_response_is_not_taken_for_that_of_another_person(network: Network) -> None:

@@ -11,7 +11,7 @@ from pynamodb_tracker import Report, Step, TaskAlreadyExistsError, UseCase, Valu
 from pynamodb_tracker.clock import StoppedClock
 from tests.support.recorder import recorded
 from tests.support.rows import stored
-from tests.support.shop import AppTask, Order, Parcel
+from tests.support.shop import AppTask, Order
 from tests.support.workers import die, fail, succeed
 
 pytestmark = pytest.mark.usefixtures("table")
@@ -33,12 +33,6 @@ def test_a_new_task_is_pending_at_its_first_step() -> None:
     assert isinstance(task, Order)
     assert task.state == Order.get_task("o-1").state == Order.confirm_payment.pending
     assert (task.attempt, task.fence) == (0, 0)
-
-
-def test_a_new_task_has_the_given_attributes() -> None:
-    Order.create("o-1", amount=4200, tracking_no="T-1", data={"a": [1]})
-    task = Order.get_task("o-1")
-    assert (task.amount, task.tracking_no, task.data) == (4200, "T-1", {"a": [1]})
 
 
 def test_what_create_returns_is_what_get_task_returns() -> None:
@@ -112,17 +106,6 @@ def test_an_attribute_that_is_not_declared_or_reserved_is_a_type_error(name: str
     assert requests == []
 
 
-@pytest.mark.parametrize(
-    "state",
-    [Order.confirm_payment.in_progress, Parcel.sort.pending, Order.confirm_payment, "pending", 10],
-    ids=["in_progress", "of another use case", "a step", "text", "a code"],
-)
-def test_a_state_in_which_no_task_can_begin_is_a_value_error(state: Any) -> None:
-    with recorded() as requests, pytest.raises((ValueError, TypeError)):
-        Order.create("o-1", state=state)
-    assert requests == []
-
-
 def test_the_given_dictionary_is_not_shared_with_the_task() -> None:
     given = {"a": [1]}
     task = Order.create("o-1", data=given)
@@ -150,12 +133,6 @@ def test_create_many_reports_what_exists_and_what_cannot_be_stored_and_continues
         "o-2": ValueNotStorableError,
     }
     assert Order.get_task("o-1").amount == 1
-
-
-def test_create_many_on_threads_creates_each_once() -> None:
-    report = Order.create_many((f"o-{number}" for number in range(30)), threads=8)
-    assert sorted(report.succeeded) == sorted(f"o-{number}" for number in range(30))
-    assert Order.confirm_payment.pending.count() == 30
 
 
 def test_create_many_reads_a_generator_as_it_goes() -> None:

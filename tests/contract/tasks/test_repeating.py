@@ -94,16 +94,6 @@ def test_a_task_is_due_at_the_first_occurrence_and_after_each_success_at_the_nex
     assert [entry["due_time"]["S"] for entry in index_entries(Sweep)] == [stamp(task.due_time)]
 
 
-def test_an_occurrence_costs_a_claim_and_a_finish(clock: StoppedClock) -> None:
-    Sweep.create("s-1", repeat=NIGHTLY)
-    until(clock, tuesday(1))
-
-    with recorded() as requests:
-        run()
-
-    assert requests.operations == ["UpdateItem", "UpdateItem"]
-
-
 def test_each_round_goes_through_all_steps_and_is_another_one(clock: StoppedClock) -> None:
     Report.create("r-1", repeat=NIGHTLY)
     until(clock, tuesday(1))
@@ -272,18 +262,6 @@ def test_a_task_whose_last_worker_died_goes_on_with_the_next_occurrence(clock: S
     task = Report.get_task("r-1")
     assert (task.state, task.due_time, task.attempt) == (Report.collect.pending, tuesday(1) + DAY, 0)
     assert task.last_error == "skipped: 2 of 2 attempts are used, the last one by a worker that died or lost its lock"
-
-
-def test_a_task_of_one_step_keeps_that_its_last_worker_died(clock: StoppedClock) -> None:
-    Sweep.create("s-1", repeat=NIGHTLY)
-    until(clock, tuesday(1))
-    for _ in range(2):
-        die(Sweep.run, "s-1")
-        clock.advance(HOUR)
-
-    with pytest.raises(TaskNotReadyError):
-        Sweep.run.run("s-1", print)
-    assert (sweep().state, str(sweep().last_error)[:8]) == (Sweep.run.pending, "skipped:")
 
 
 def test_the_last_failure_of_an_exhausted_rule_waits_for_a_person() -> None:

@@ -4,7 +4,6 @@ import functools
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from types import MappingProxyType
 from typing import Any, NoReturn
 
@@ -32,7 +31,8 @@ from tests.contract.odd_values import (
     nothing,
     refuses,
 )
-from tests.support.shop import AppTask, Order, Parcel
+from tests.contract.tasks.test_refused_arguments import TAKES_A_LIMIT, TAKES_THREADS
+from tests.support.shop import AppTask, Order
 from tests.support.workers import Broken, fail, succeed
 
 pytestmark = pytest.mark.usefixtures("table")
@@ -58,40 +58,13 @@ def test_any_collection_of_states_will_do(kind: Callable[[Any], Any]) -> None:
         assert ctx.attempt == 1
 
 
-def test_a_cursor_that_lost_its_end_or_its_beginning_or_is_of_another_query_is_refused() -> None:
-    Parcel.create_many(["t-1", "t-2"])
-    cursor = Parcel.sort.pending.page(limit=1).cursor
-    assert cursor is not None
-    for cut in range(1, 12):
-        refuses(partial(Parcel.sort.pending.page, cursor=cursor[cut:]), "cursor")
-        refuses(partial(Parcel.sort.pending.page, cursor=cursor[:-cut]), "cursor")
-    refuses(lambda: Order.confirm_payment.pending.page(cursor=cursor), "cursor belongs to another query")
-    refuses(lambda: Parcel.sort.pending.page(cursor=cursor, latest_due_first=True), "cursor belongs to another query")
-    assert len(Parcel.sort.pending.page(cursor=cursor).tasks) == 1
-
-
-TAKES_A_LIMIT: list[Callable[[Any], Any]] = [
-    lambda limit: list(STATE.query(limit=limit)),
-    lambda limit: STATE.page(limit=limit).tasks,
-    lambda limit: list(STEP.due(limit=limit)),
-    lambda limit: list(STEP.due_ids(limit=limit)),
-    lambda limit: STEP.run_all(nothing, limit=limit).succeeded,
-]
-
-TAKES_THREADS: list[Callable[[Any], Any]] = [
-    lambda threads: STEP.run_all(nothing, threads=threads),
-    lambda threads: Order.create_many(["o-2"], threads=threads),
-    lambda threads: Order.delete_use_case(threads=threads),
-]
-
-
-@pytest.mark.parametrize("method", TAKES_A_LIMIT, ids=["query", "page", "due", "due_ids", "run_all"])
+@pytest.mark.parametrize("method", TAKES_A_LIMIT, ids=["query", "page", "index_page", "due", "due_ids", "run_all"])
 def test_a_limit_may_be_as_large_as_can_be(method: Callable[[Any], list[object]]) -> None:
     Order.create_many(["o-1", "o-2"])
     assert len(method(sys.maxsize)) == 2
 
 
-@pytest.mark.parametrize("method", TAKES_THREADS, ids=["run_all", "create_many", "delete_use_case"])
+@pytest.mark.parametrize("method", TAKES_THREADS[:3], ids=["run_all", "create_many", "delete_use_case"])
 def test_more_threads_than_tasks_do_no_harm(method: Callable[[Any], Any]) -> None:
     Order.create("o-1")
     assert len(method(10**30).succeeded) == 1

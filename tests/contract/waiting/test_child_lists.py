@@ -10,7 +10,7 @@ from pynamodb.attributes import NumberAttribute
 from pynamodb.models import Model
 
 from pynamodb_tracker import ExecutionContext, Step, UseCase
-from pynamodb_tracker.features.children.child_list import read_children
+from pynamodb_tracker.features.children.joins import read_children
 from tests.contract.waiting.test_joins import unheard_once
 from tests.support.network import Network
 from tests.support.recorder import recorded

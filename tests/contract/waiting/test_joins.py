@@ -261,17 +261,6 @@ def test_a_child_counts_once_whatever_is_run_again() -> None:
 
 
 @pytest.mark.usefixtures("report")
-def test_the_end_of_a_child_is_one_read_and_one_transaction_of_two_writes() -> None:
-    run = Part.check.start("r/0")
-    run.__enter__()
-    with recorded(ReportTask) as requests:
-        run.__exit__(None, None, None)
-    (read, together) = requests
-    assert read.operation == "GetItem"
-    assert [list(action) for action in together.body["TransactItems"]] == [["Update"], ["Update"]]
-
-
-@pytest.mark.usefixtures("report")
 @pytest.mark.parametrize("met_itself", [False, True])
 def test_what_the_end_of_a_child_needs_is_imported_before_its_work_is_done(
     network: Network, monkeypatch: pytest.MonkeyPatch, *, met_itself: bool

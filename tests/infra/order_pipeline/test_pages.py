@@ -7,6 +7,8 @@ import re
 import shlex
 import sys
 from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -42,11 +44,60 @@ def test_the_parameters_are_those_of_the_template() -> None:
     assert told == {name: str(parameter.get("Default", "")) for name, parameter in parameters.items()}
 
 
-def test_the_files_are_those_of_the_application() -> None:
-    folder = ROOT / "infra" / "order_pipeline"
-    told = {name for cells in rows(PAGE, "file") for name in quoted(cells[0])}
-    modules = {path.relative_to(folder).as_posix() for path in folder.rglob("*.py") if path.name != "__init__.py"}
-    assert told == modules | {"template.yaml"}
+def test_the_settings_are_those_of_the_template_and_of_the_steps(account: Account) -> None:
+    text, template = " ".join(" ".join(PAGE.prose()).split()), written()
+    parameters = {name: parameter.get("Default") for name, parameter in template["Parameters"].items()}
+    queues = dict(of_type(template, "AWS::SQS::Queue"))
+    functions = dict(of_type(template, "AWS::Serverless::Function"))
+    [visible] = {queues[f"{name}Queue"]["VisibilityTimeout"] for name in STEPS}
+    [timeout] = {functions[name]["Timeout"] for name in STEPS}
+    [retries_for] = {functions[f"Retry{name}"]["Timeout"] for name in STEPS}
+    [most] = {queues[f"{name}Queue"]["RedrivePolicy"]["maxReceiveCount"] for name in STEPS if name != "ConfirmPayment"}
+    attempts = account.order.ship.max_attempts
+    pause = importlib.import_module("pipeline.orders").later_each_time
+    pauses = [pause(attempt) for attempt in range(1, attempts)]
+    assert (attempts, pauses[0], pauses[-1]) == (8, timedelta(minutes=1), timedelta(hours=1))
+    assert sum(pauses, timedelta()) >= timedelta(hours=2)
+    first = parameters["MaxReceives"]
+    for told in (
+        f"**The visibility timeout is {visible} s**, six times the function's timeout of {timeout} s.",
+        "**There are eight attempts**, with pauses from 1 minute to 1 hour, to survive an outage of two hours.",
+        f"**`maxReceiveCount` is {most}**, more than the attempts. The first queue has {first},",
+        f"is received, every {visible // 60} minutes, before it is a dead letter",
+        f"in a batch from waiting {visible // 60} minutes",
+        f"**A schedule with {parameters['RetryThreads']} threads** runs as many orders at the same time",
+        f"for up to {retries_for} seconds of each minute",
+        f"A message failed {most} times, or {first} times in the first queue.",
+        f"The queue keeps them for {queues['ConfirmPaymentQueue']['MessageRetentionPeriod'] // 86_400} days.",
+    ):
+        assert told in text, told
+    assert visible == 6 * timeout
+
+
+def periods(alarm: Any) -> int:
+    """Return the length of an alarm's periods in seconds."""
+    parts = [each["MetricStat"]["Period"] for each in alarm.get("Metrics", []) if "MetricStat" in each]
+    [period] = set(parts or [alarm["Period"]])
+    return int(period)
+
+
+def test_the_conditions_of_the_alarms_are_those_of_the_template() -> None:
+    template = written()
+    alarms = dict(of_type(template, "AWS::CloudWatch::Alarm"))
+    told = {quoted(cells[0])[0]: cells[1] for cells in rows(PAGE, "alarm")}
+    overdue = template["Parameters"]["OverdueAfterSeconds"]["Default"] // 60
+    lasts = {name: alarm["EvaluationPeriods"] * periods(alarm) // 60 for name, alarm in alarms.items()}
+    percent, failing = template["Parameters"]["FailedPercent"]["Default"], alarms["AttemptsFailing"]
+    assert told["OrdersIgnored"] == f"an order gave up in the last {lasts['OrdersIgnored']} minutes"
+    assert told["OrdersOverdue"].startswith(f"an order is due for {overdue} minutes, twice,")
+    assert alarms["OrdersOverdue"]["EvaluationPeriods"] == 2
+    assert told["OrdersUnregistered"] == f"a message in the first queue is older than {overdue} minutes"
+    assert told["TableThrottled"].endswith(f" in the last {lasts['TableThrottled']} minutes")
+    assert told["AttemptsFailing"].startswith(
+        f"more than {percent}% of a step's attempts failed, at least three, in two"
+    )
+    assert told["AttemptsFailing"].endswith(f" of {lasts['AttemptsFailing']} minutes")
+    assert failing["DatapointsToAlarm"] == 2
 
 
 def test_each_alarm_of_the_template_has_its_section() -> None:

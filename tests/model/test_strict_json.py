@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import pynamodb_tracker
-from pynamodb_tracker.strict_json import MAX_DEPTH, dumps, is_too_deep, marked
+from pynamodb_tracker.model.strict_json import MAX_DEPTH, dumps, is_too_deep, marked
 from tests.support.rows import nested
 
 PACKAGE = Path(pynamodb_tracker.__file__).parent

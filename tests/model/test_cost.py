@@ -2,7 +2,7 @@
 
 import pytest
 
-from pynamodb_tracker.cost import Load, shards_for, size_for, write_units
+from pynamodb_tracker.model.cost import Load, shards_for, size_for, write_units
 
 
 @pytest.mark.parametrize(

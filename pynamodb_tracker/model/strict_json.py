@@ -3,8 +3,6 @@
 https://datatracker.ietf.org/doc/html/rfc8259#section-6
 """
 
-from __future__ import annotations
-
 import json
 import math
 from typing import Any
