@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from pynamodb.exceptions import PynamoDBException
 
@@ -26,15 +26,51 @@ from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.work.threads import in_threads
 
-if TYPE_CHECKING:
-    from pynamodb_tracker.aws_lambda.signals import SentSignal, SignalRunner
-
 T = TypeVar("T", bound=TaskRow)
 
 MustMatch = str | Sequence[str] | Callable[[Any], object]  # paths, or a function that gets the payload
 
 _CREATED_AT_ONCE = 25  # the limit of one request
 _TOO_LATE = timedelta(seconds=1)  # with less time left, a record would only use up an attempt
+
+
+class SentSignal(NamedTuple):
+    """A signal's result, with the members that an InvocationAttempt has."""
+
+    result: Invocation[Any]
+    reason: Reason | None
+    cause: BaseException | None
+    is_broken: bool
+    is_only_here: bool = False
+    runs_again_alone: bool = False
+
+
+Attempt = InvocationAttempt | SentSignal
+
+
+class _Runner(Protocol):
+    """A handler's part in a delivery, as a RecordRunner has it."""
+
+    @property
+    def replies(self) -> Replies: ...
+
+    @property
+    def threads(self) -> int: ...
+
+    @property
+    def creates_first(self) -> bool: ...
+
+    def create_missing(self, records: Sequence[Record], trigger: Trigger, invocation: RunningInvocation) -> int: ...
+
+    def run(
+        self, record: Record, trigger: Trigger, invocation: RunningInvocation, batcher: WriteBatcher | None
+    ) -> Attempt: ...
+
+    def report(self, log: InvocationLog, attempt: Any, record: Record) -> None: ...
+
+    def value_for(self, result: Invocation[Any]) -> Any: ...
+
+    def response_to(self, event: Any, result: Invocation[Any]) -> dict[str, Any]: ...
 
 
 class RecordRunner(NamedTuple, Generic[T]):
@@ -116,7 +152,7 @@ class RecordRunner(NamedTuple, Generic[T]):
             raise ValueError(f"JSON cannot express the function's result: {error}") from error
         return result
 
-    def report(self, log: InvocationLog, attempt: Any, record: Record) -> None:
+    def report(self, log: InvocationLog, attempt: InvocationAttempt, record: Record) -> None:
         log.attempt_ended(attempt, record)
 
     def _attributes_of(self, payload: Any) -> Mapping[str, Any]:
@@ -167,13 +203,7 @@ def _check_depth(value: object) -> None:
 
 
 class Delivery:
-    def __init__(
-        self,
-        runner: "RecordRunner[Any] | SignalRunner",
-        trigger: Trigger,
-        invocation: RunningInvocation,
-        log: InvocationLog,
-    ) -> None:
+    def __init__(self, runner: _Runner, trigger: Trigger, invocation: RunningInvocation, log: InvocationLog) -> None:
         self._runner = runner
         self._trigger = trigger
         self._invocation = invocation
@@ -181,7 +211,7 @@ class Delivery:
         self._batcher: WriteBatcher | None = None  # set while several records may run
         self._guard = threading.Lock()  # records may run on several threads
         self._began = False
-        self._attempts: list[InvocationAttempt | SentSignal] = []
+        self._attempts: list[Attempt] = []
         self._errors: list[BaseException] = []  # why records must be redelivered
         self._undone: list[Record] = []  # to redeliver
         self._left: list[Record] = []  # to redeliver because no time was left
@@ -309,7 +339,7 @@ class Delivery:
             return "ack"
         return getattr(self._runner.replies, reason) or getattr(self._trigger.replies, reason) or "raise"
 
-    def _error_of(self, attempt: "InvocationAttempt | SentSignal", record: Record) -> BaseException | None:
+    def _error_of(self, attempt: Attempt, record: Record) -> BaseException | None:
         keeps_order = attempt.reason == "paused" and self._trigger.keeps_groups and record.group is not None
         is_event = self._trigger is not triggers.HTTP  # an HTTP client sends its request again
         is_lost = is_event and attempt.is_only_here and self._runner.replies.paused is None

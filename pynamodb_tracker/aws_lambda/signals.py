@@ -2,15 +2,15 @@
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any, Literal, NamedTuple, TypeVar, cast, get_args
+from typing import Any, Generic, Literal, TypeVar, cast, get_args
 
 from pynamodb_tracker import exceptions
 from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.aws_lambda import http
 from pynamodb_tracker.aws_lambda import trigger as triggers
-from pynamodb_tracker.aws_lambda.delivery import Delivery
+from pynamodb_tracker.aws_lambda.delivery import Delivery, SentSignal
 from pynamodb_tracker.aws_lambda.invocation import LambdaContext, RunningInvocation, is_in_lambda
 from pynamodb_tracker.aws_lambda.journal import LEVELS, InvocationLog
 from pynamodb_tracker.aws_lambda.queue import Queue
@@ -112,7 +112,7 @@ def handles_signal(
             queue.connect()
     optional = {"value": value, "key": key, "round": round, "by": (lambda _: by) if isinstance(by, str) else by}
     places = {name: where for name, where in optional.items() if where is not None}
-    runner = SignalRunner(signal, task_id, places, Replies(mismatch="ack" if other == "ack" else None), queue)
+    runner = _Sender(signal, task_id, places, Replies(mismatch="ack" if other == "ack" else None), queue)
 
     def handler(event: Any, context: LambdaContext | None) -> Any:
         used, invocation = fixed or triggers.trigger_of(event), RunningInvocation(context)
@@ -123,21 +123,9 @@ def handles_signal(
     return handler
 
 
-class SentSignal(NamedTuple):
-    """A signal's result, with the members that an InvocationAttempt has."""
-
-    result: Invocation[Any]
-    reason: Reason | None
-    cause: BaseException | None
-    is_broken: bool
-    is_only_here: bool = False
-    runs_again_alone: bool = False
-
-
-class SignalRunner(NamedTuple):
-    """A handler's part in a delivery, like a RecordRunner."""
-
-    signal: BoundSignal[Any]
+@dataclass(slots=True)
+class _Sender(Generic[T]):
+    signal: BoundSignal[T]
     task_id: TaskId
     places: Mapping[str, Place]
     replies: Replies
@@ -198,7 +186,7 @@ class SignalRunner(NamedTuple):
         is_pending = any(task.status == codes.pending for codes in task.tracker.steps)
         return first if first is not None and is_pending and task.due_time == first.time else None
 
-    def report(self, journal: InvocationLog, attempt: Any, record: Record) -> None:
+    def report(self, journal: InvocationLog, attempt: SentSignal, record: Record) -> None:
         result, model = attempt.result, self.signal.model
         about = {**log_fields(model.tracker.use_case.name, None, result.task_id), "signal": self.signal.name}
         effect = f"was not stored: {result.error}" if result.result is None else f"is {result.result}"
