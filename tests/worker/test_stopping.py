@@ -104,7 +104,7 @@ def worker_of(kind: Any, function: Callable[[Any], object]) -> Any:
     return Worker({Order.confirm: function}) if kind is Worker else AsyncWorker({Order.confirm: on_loop}, concurrency=1)
 
 
-def run(worker: Any) -> Any:
+def run_worker(worker: Any) -> Any:
     ended = worker.run()
     return ended if isinstance(worker, Worker) else asyncio.run(asyncio.wait_for(ended, WAIT))
 
@@ -113,7 +113,7 @@ def run(worker: Any) -> Any:
 def test_stop_lets_what_runs_finish_and_starts_nothing_more(kind: Any) -> None:
     worker = worker_of(kind, lambda _: worker.stop())
     Order.create_many(["o-1", "o-2"])
-    tallies = run(worker)
+    tallies = run_worker(worker)
     # One more may have been claimed before the order was heard.
     assert tallies[Order.confirm].succeeded + Order.confirm.pending.count() == 2
     assert Order.confirm.in_progress.count() == 0
@@ -125,9 +125,9 @@ def test_a_worker_that_was_stopped_before_it_runs_starts_nothing_and_it_runs_onc
     Order.create("o-1")
     worker = worker_of(kind, Hanging())
     worker.stop()
-    assert run(worker) == {Order.confirm: Tally()}
+    assert run_worker(worker) == {Order.confirm: Tally()}
     with pytest.raises(RuntimeError, match="was run before"):
-        run(worker)
+        run_worker(worker)
     assert Order.get_task("o-1").fence == 0
 
 
@@ -146,7 +146,7 @@ def test_nothing_is_claimed_of_what_was_found_before_the_stop(
     monkeypatch.setattr(Dispatcher, "take", found_and_stopped)
     Order.create("o-1")
     worker = worker_of(kind, Hanging())
-    assert run(worker) == {Order.confirm: Tally()}
+    assert run_worker(worker) == {Order.confirm: Tally()}
     assert Order.get_task("o-1").fence == 0
 
 
@@ -165,7 +165,7 @@ def test_a_task_that_is_being_claimed_when_the_worker_stops_is_given_back_untouc
     Order.create("o-1")
     monkeypatch.setattr(Run, "claim", stopped_meanwhile)
     worker = worker_of(kind, lambda ctx: ran.append(ctx.task.task_id))
-    assert run(worker) == {Order.confirm: Tally(released=1)}
+    assert run_worker(worker) == {Order.confirm: Tally(released=1)}
     task = Order.get_task("o-1")
     assert (task.state, task.attempt, ran) == (Order.confirm.pending, 0, [])
 
@@ -184,7 +184,7 @@ def test_sys_exit_and_ctrl_c_in_a_function_are_recorded_stop_the_worker_and_are_
     shop.advance(timedelta(seconds=10))
     Order.create("o-2")
     with pytest.raises(type(order)) as caught:
-        run(worker_of(kind, work))
+        run_worker(worker_of(kind, work))
     assert caught.value is order
     assert Order.get_task("o-1").state == state
     assert Order.get_task("o-2").fence == 0
