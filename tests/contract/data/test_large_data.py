@@ -279,6 +279,23 @@ def test_a_reader_that_is_overtaken_reads_the_row_again(monkeypatch: pytest.Monk
     assert (task.data, task.state) == (LARGE | {"n": 2}, Order.ship.pending)
 
 
+def test_a_query_leaves_out_a_task_that_moves_on_while_its_data_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    Order.create("o-1", data=LARGE)
+    connection = AppTask.tracker.connection().connection
+    dispatch, reads = connection.dispatch, list[dict[str, Any]]()
+
+    def late(name: str, request: dict[str, Any]) -> dict[str, Any]:
+        if name == "BatchGetItem":
+            reads.append(request)
+            if len(reads) == 2:  # the row is read, and its overflow chunks are not
+                write(LARGE | {"n": 2}, LARGE | {"n": 1})
+        return dispatch(name, request)
+
+    monkeypatch.setattr(connection, "dispatch", late)
+    found = list(Order.confirm_payment.pending.query())
+    assert (found, len(reads)) == ([], 4)
+
+
 def test_a_save_that_cannot_be_sent_is_not_taken_for_saved(monkeypatch: pytest.MonkeyPatch) -> None:
     Order.create("o-1", data=LARGE)
     with Order.confirm_payment.start("o-1") as ctx:

@@ -16,7 +16,7 @@ from pynamodb_tracker import (
     UseCase,
 )
 from pynamodb_tracker.clock import StoppedClock, stamp
-from pynamodb_tracker.transitions import failure
+from pynamodb_tracker.transitions import ending
 from tests.support.engines import only_dynoxide
 from tests.support.recorder import recorded
 from tests.support.rows import change
@@ -101,7 +101,7 @@ def test_a_long_entry_in_the_log_is_repeated_with_a_count_too() -> None:
 
 
 def test_a_postponement_beyond_the_most_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(failure, "_MOST_POSTPONED", 2)
+    monkeypatch.setattr(ending, "_MOST_POSTPONED", 2)
     Payout.create("p-1")
     for attempt in (0, 0, 1, 2):
         postpone()
