@@ -174,8 +174,7 @@ def fail(
         participants = ignoring_participants(task)
         optional = _follow_ups_when_ignored(claim, failure, failures)
     failed.add(*guards, **_error_values(task, entries, failure.one_line))
-    if journal.additions:
-        change_other_end(journal, failed)
+    change_other_end(journal, failed)
     try:
         if not _send_failure(journal, failed, failure, participants, optional):
             failures, logged = [], False
@@ -191,7 +190,7 @@ def fail(
     journal.skipped_occurrence = final and journal.outcome == "failed"
     if logged:
         log_failures(statements, task, claim.token, version_of(claim.create_time, claim.fence, _LAST_SAVE))
-    if final and statements.has_expiry:
+    if final:
         expire(statements, task)
     if optional is not None and optional.interrupt is not None:
         raise optional.interrupt

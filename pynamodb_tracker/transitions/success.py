@@ -201,8 +201,7 @@ def note_pending_success(journal: Journal[T], pending: PendingSuccess, changes: 
     journal.ended = pending.recorded = True
     pending.error = pending.sent = None
     journal.note_success(changes, success)
-    if journal.claim.statements.has_expiry:
-        expire(journal.claim.statements, journal.claim.task)
+    expire(journal.claim.statements, journal.claim.task)
     if pending.of_block:
         journal.claim.task._row_state.closed = True  # assignments would not be saved
 
@@ -214,8 +213,7 @@ def succeed(journal: Journal[T]) -> None:
     if not participants or not any(each.writes for each in participants):
         changes, sent = success
         journal.note_success(changes, _succeed_alone(journal, sent, participants))
-        if claim.statements.has_expiry:
-            expire(claim.statements, claim.task)
+        expire(claim.statements, claim.task)
         return
     try:
         for each in participants:
