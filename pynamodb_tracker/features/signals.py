@@ -7,7 +7,6 @@ the wait for signals and children, and the next one ends it. `missed_signals` na
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -29,7 +28,7 @@ from pynamodb_tracker.exceptions import (
     TaskNotFoundError,
     TaskNotReadyError,
 )
-from pynamodb_tracker.instrumentation import log_fields
+from pynamodb_tracker.instrumentation import log, log_fields
 from pynamodb_tracker.model import strict_json
 from pynamodb_tracker.model.references import round_of
 from pynamodb_tracker.model.row import TaskRow
@@ -47,7 +46,6 @@ T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
 
 Effect = Literal["resumed", "early", "late", "stored", "cancelled"]
 
-log = logging.getLogger("pynamodb_tracker")
 
 _OF_WAIT = frozenset({"blockers", "awaited_signals", "wait_until"})
 _TRIES = 8

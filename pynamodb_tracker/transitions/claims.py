@@ -10,7 +10,7 @@ from pynamodb.exceptions import PynamoDBConnectionError, PynamoDBException, Tran
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item, Refused
-from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_unheard
+from pynamodb_tracker.dynamodb.error_codes import is_in_doubt, is_invalid
 from pynamodb_tracker.dynamodb.retries import ending_by, persist
 from pynamodb_tracker.exceptions import (
     TaskError,
@@ -229,7 +229,7 @@ class _Call(Generic[T]):
         if isinstance(error, TransactWriteError):  # an earlier try of it may have got no response
             return not is_invalid(error)
         if isinstance(error, PynamoDBConnectionError):
-            return self.in_doubt or is_unheard(error)
+            return self.in_doubt or is_in_doubt(error)
         # Any other exception has interrupted a claim.
         return not isinstance(error, PynamoDBException | TrackerError)
 

@@ -167,7 +167,7 @@ class _Reopening(NamedTuple, Generic[T]):
         groups.change_of(type(row), row.group).entrants.append(member)
         unconfirmed = send_though_busy(statements.table, build_own, [groups])
         if unconfirmed is not None:
-            raise Refused(repeated=unconfirmed.unheard) if unconfirmed.refused else unconfirmed.error
+            raise Refused(repeated=unconfirmed.in_doubt) if unconfirmed.refused else unconfirmed.error
 
 
 def build_reopen(

@@ -4,8 +4,6 @@ A write has named parameters, which each request fills. Guards named `…_seen` 
 docs/explanation/lock.md explains the guards.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce, wraps
