@@ -246,8 +246,6 @@ _BY_ID = "tasks given by id run anyway"
 
 @dataclass(slots=True)
 class WatchedBatch:
-    """A batch in progress."""
-
     selection: Selection
     function: Callable[[Any], object]
     stop: StopRequest
