@@ -12,9 +12,9 @@ def main() -> None:
     if sys.argv[1:2] == ["worker"] and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         _exit_on_sigterm()
     try:
-        from pynamodb_tracker.cli import app  # noqa: PLC0415 - an extra, and worker processes import this file
+        from pynamodb_tracker.cli import run_command_line  # noqa: PLC0415 - an extra, and worker processes import this file
 
-        app()
+        run_command_line()
     except ImportError as error:
         package = _find_missing_package(error)
         if package == __package__:

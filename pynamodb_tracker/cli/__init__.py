@@ -1,8 +1,9 @@
 """The command line, `pynamodb-tracker`. Its commands are in the order of --help."""
 
+import os
 import sys
-from collections.abc import Callable
-from importlib import metadata
+from collections.abc import Sequence
+from importlib import import_module, metadata
 from inspect import cleandoc
 from io import TextIOWrapper
 from typing import Annotated, Any
@@ -10,51 +11,53 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from pynamodb_tracker.cli.commands import control, inspect, live, manage, run, set_up, status, transfer, web, worker
 from pynamodb_tracker.cli.interrupts import reserve_standard_descriptors
 from pynamodb_tracker.cli.options import usage_of
 from pynamodb_tracker.cli.terminal import warn
 
-__all__ = ["app"]
+__all__ = ["app", "build_app", "run_command_line"]
 
-_COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
+app: typer.Typer
+"""The command line with all commands. It is built at its first use."""
+
+_COMMANDS: dict[str, dict[str, str]] = {
     "Inspect": {
-        "now": live.now,
-        "status": status.status,
-        "list": inspect.list_tasks,
-        "find": inspect.find,
-        "show": inspect.show,
-        "errors": inspect.errors,
-        "stuck": inspect.stuck,
-        "workers": live.workers,
-        "schedules": live.schedules,
-        "top": live.top,
-        "group": live.group,
-        "web": web.web,
+        "now": "live.now",
+        "status": "status.status",
+        "list": "inspect.list_tasks",
+        "find": "inspect.find",
+        "show": "inspect.show",
+        "errors": "inspect.errors",
+        "stuck": "inspect.stuck",
+        "workers": "live.workers",
+        "schedules": "live.schedules",
+        "top": "live.top",
+        "group": "live.group",
+        "web": "web.web",
     },
-    "Run": {"run": run.run, "retry": run.retry, "worker": worker.worker},
+    "Run": {"run": "run.run", "retry": "run.retry", "worker": "worker.worker"},
     "Manage": {
-        "create": manage.create,
-        "signal": manage.signal,
-        "reopen": manage.reopen,
-        "ignore": manage.ignore,
-        "cancel": manage.cancel,
-        "unlock": manage.unlock,
-        "delete": manage.delete,
-        "pause": control.pause,
-        "resume": control.resume,
-        "steps": control.steps,
+        "create": "manage.create",
+        "signal": "manage.signal",
+        "reopen": "manage.reopen",
+        "ignore": "manage.ignore",
+        "cancel": "manage.cancel",
+        "unlock": "manage.unlock",
+        "delete": "manage.delete",
+        "pause": "control.pause",
+        "resume": "control.resume",
+        "steps": "control.steps",
     },
-    "Transfer": {"load": transfer.load, "export": transfer.export},
+    "Transfer": {"load": "transfer.load", "export": "transfer.export"},
     "Set up": {
-        "size": set_up.size,
-        "template": set_up.template,
-        "create-table": set_up.create_table,
-        "doctor": set_up.doctor,
-        "demo": set_up.demo,
+        "size": "set_up.size",
+        "template": "set_up.template",
+        "create-table": "set_up.create_table",
+        "doctor": "set_up.doctor",
+        "demo": "set_up.demo",
     },
 }
-
+"""The functions by panel of --help and command, each in its module of `commands`."""
 
 _USAGE_ERROR: Any = typer.BadParameter.__base__  # typer does not export it
 _SHOWN_LAST = ("name", "use_case_name")
@@ -106,24 +109,12 @@ def _format_help(docstring: str) -> str:
     return "\n\n".join(" ".join(each.split()) for each in cleandoc(docstring).split("\n\n"))
 
 
-app = typer.Typer(
-    name="pynamodb-tracker",
-    no_args_is_help=True,
-    cls=_Group,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 means success. 1 means that something failed, was refused or was found. 2 means that the "
-    "command cannot run, for example because a table or credentials are missing. 130 means Ctrl-C.",
-)
-
-
 def _print_version(wanted: bool) -> None:  # noqa: FBT001 - typer passes it by position
     if wanted:
         typer.echo(f"pynamodb-tracker {metadata.version('pynamodb-tracker')}")
         raise typer.Exit
 
 
-@app.callback()
 def tracker(
     *,
     version: Annotated[  # noqa: ARG001 - its callback prints it
@@ -137,6 +128,38 @@ def tracker(
             stream.reconfigure(errors="backslashreplace")
 
 
-for _group, _commands in _COMMANDS.items():
-    for _name, _command in _commands.items():
-        app.command(_name, rich_help_panel=_group, cls=_Command, help=_format_help(_command.__doc__ or ""))(_command)
+def build_app(words: Sequence[str] = ()) -> typer.Typer:
+    """Return the command line with all commands, or only with the one that is the first word, to start faster."""
+    known = {name for commands in _COMMANDS.values() for name in commands}
+    wanted = known.intersection(words[:1]) or known
+    app = typer.Typer(
+        name="pynamodb-tracker",
+        no_args_is_help=True,
+        cls=_Group,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        epilog="Exit codes: 0 means success. 1 means that something failed, was refused or was found. 2 means that the "
+        "command cannot run, for example because a table or credentials are missing. 130 means Ctrl-C.",
+    )
+    app.callback()(tracker)
+    for panel, commands in _COMMANDS.items():
+        for name, place in commands.items():
+            if name in wanted:
+                module, _, function = place.partition(".")
+                command = getattr(import_module(f"{__name__}.commands.{module}"), function)
+                text = _format_help(command.__doc__ or "")
+                app.command(name, rich_help_panel=panel, cls=_Command, help=text)(command)
+    return app
+
+
+def run_command_line() -> None:
+    """Run the command of this process, or complete it for a shell."""
+    completed = os.environ.get("COMP_WORDS", os.environ.get("_TYPER_COMPLETE_ARGS"))
+    words = sys.argv if completed is None else completed.rpartition(" ")[0].split()
+    build_app(words[1:])()
+
+
+def __getattr__(name: str) -> object:
+    if name == "app":
+        return globals().setdefault("app", build_app())
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

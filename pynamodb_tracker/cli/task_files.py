@@ -387,7 +387,6 @@ def _to_stored(kind: str, value: Any) -> Any:
 
 
 def _to_nested(value: Any) -> dict[str, Any]:
-    """Return the stored form of a value in a list or a map."""
     if value is None:
         return {kinds.NULL: True}
     numbers = dict.fromkeys((int, float, Decimal), kinds.NUMBER)

@@ -4,10 +4,7 @@ They are only for display, so a write that fails is only logged. A schedule is l
 readers skip ids without a repeating row.
 """
 
-from __future__ import annotations
-
 import json
-import logging
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,13 +15,11 @@ from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item, Refused, get_items, send
-from pynamodb_tracker.instrumentation import log_fields
+from pynamodb_tracker.instrumentation import log, log_fields
 from pynamodb_tracker.model import strict_json
 from pynamodb_tracker.model.failure import clean, cut
 from pynamodb_tracker.model.overflow import GROUP_OF, item_key
 from pynamodb_tracker.model.row import TaskRow
-
-log = logging.getLogger("pynamodb_tracker")
 
 MOST_SCHEDULES = 200  # ids in the list. A write costs a unit per KB of it
 _MOST_COMMANDS = 20

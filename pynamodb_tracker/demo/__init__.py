@@ -5,21 +5,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing import parent_process
 
-_log = logging.getLogger("pynamodb_tracker")
+from pynamodb_tracker.instrumentation import log
 
 if parent_process() is not None:  # in a worker process
-    _log.addHandler(logging.NullHandler())
+    log.addHandler(logging.NullHandler())
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
     """Suppress the library's log, because the demo shows failures itself."""
     handler = logging.NullHandler()
-    _log.addHandler(handler)
+    log.addHandler(handler)
     try:
         yield
     finally:
-        _log.removeHandler(handler)
+        log.removeHandler(handler)
 
 
 class DemoError(Exception):

@@ -34,16 +34,12 @@ _LONGEST = 30
 
 
 class Payment(DemoTask):
-    """A payment tracked by this library."""
-
     use_case_id = UseCase("payment")
 
     charge = Step(100, lock_for=LOCK)
 
 
 class RowByHand(Model):
-    """A payment with a status column."""
-
     class Meta(DemoTask.Meta):
         """Another table on the same server."""
 
@@ -64,8 +60,6 @@ def charge_by_hand(url: str, order_id: str, *, unless: Collection[str]) -> None:
 
 
 def run_step(url: str, order_id: str) -> None:
-    """Run the payment's step."""
-
     def charge(ctx: ExecutionContext[Payment]) -> None:
         _send_charge(url, order_id, ctx.idempotency_key)
 

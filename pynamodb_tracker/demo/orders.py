@@ -34,8 +34,6 @@ CALLED_OFF = ("canceled", "unavailable")
 
 
 class Accident(StrEnum):
-    """An accident during an attempt."""
-
     FAILURE = "failure"
     """The outside service fails this time."""
     REFUSAL = "refusal"
@@ -46,8 +44,6 @@ class Accident(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PlacedOrder:
-    """One order, from a file or generated."""
-
     order_id: str
     status: str
     times: Mapping[str, datetime] = field(default_factory=dict)

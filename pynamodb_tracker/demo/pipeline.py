@@ -29,8 +29,6 @@ class WorkerDiedError(Exception):
 
 
 class DemoTask(Task):
-    """The demo's table."""
-
     class Meta:
         """It is in memory, or on the server in `host`."""
 
@@ -50,8 +48,6 @@ _SETTINGS: dict[str, Any] = {
 
 
 class Order(DemoTask):
-    """An order is paid, shipped and delivered."""
-
     use_case_id = UseCase("order")
 
     confirm_payment = Step(100, **_SETTINGS)
@@ -65,7 +61,6 @@ PIPELINE: tuple[BoundStep[Order], ...] = (Order.confirm_payment, Order.ship, Ord
 
 
 def end_state(order: PlacedOrder) -> State[Order]:
-    """Return the state in which the order must end."""
     step, status = order.end
     state: State[Order] = getattr(getattr(Order, step), status)
     return state

@@ -32,8 +32,6 @@ _WAVES = 12
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The user's options."""
-
     orders: Path | None = None
     """A file with orders, or None to generate them."""
     count: int = 100

@@ -19,7 +19,6 @@ _MOST_DIFFERENCES = 10
 
 
 def say(console: Console, text: str) -> None:
-    """Print a line as it is."""
     console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
@@ -36,7 +35,6 @@ class Screen:
         self._next_line = time.monotonic() + _LINE_EVERY
 
     def show(self, counts: Mapping[State[Order], int]) -> None:
-        """Show the progress at these numbers of orders by state."""
         done = _progress(counts)
         notes = {step.name: _note(counts[step.failed], counts[step.in_progress]) for step in PIPELINE}
         for bar in self.live.tasks:

@@ -7,7 +7,6 @@ the wait for signals and children, and the next one ends it. `missed_signals` na
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -29,7 +28,7 @@ from pynamodb_tracker.exceptions import (
     TaskNotFoundError,
     TaskNotReadyError,
 )
-from pynamodb_tracker.instrumentation import log_fields
+from pynamodb_tracker.instrumentation import log, log_fields
 from pynamodb_tracker.model import strict_json
 from pynamodb_tracker.model.references import round_of
 from pynamodb_tracker.model.row import TaskRow
@@ -47,7 +46,6 @@ T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
 
 Effect = Literal["resumed", "early", "late", "stored", "cancelled"]
 
-log = logging.getLogger("pynamodb_tracker")
 
 _OF_WAIT = frozenset({"blockers", "awaited_signals", "wait_until"})
 _TRIES = 8
@@ -114,6 +112,13 @@ def _parked(begun: tuple[int, ...]) -> Condition:
 
 
 @guard
+def same_round() -> Condition:
+    """Require the round that a callback names."""
+    token = parameter(TaskRow.round, "seen_round")
+    return (TaskRow.round == token) | (TaskRow.round.does_not_exist() & (TaskRow.creation == token))
+
+
+@guard
 def first_round() -> Condition:
     """Require a task that never started over, and is older than the signal."""
     creation = TaskRow.creation
@@ -174,7 +179,7 @@ def attributes_of_exported(
 def build_send_write(model: type[TaskRow], name: str, form: str, *, of_round: bool) -> PreparedWrite:
     """Build the write of a signal: `more`, `last`, `late`, `early`, or `first`, which also adds the map."""
     begun = (*(code for codes in model.tracker.steps for code in codes.own if code != codes.pending), END)
-    guards = [when.same_round() if of_round else first_round(), when.known_format()]
+    guards = [same_round() if of_round else first_round(), when.known_format()]
     path: Any = Path(["signals", name])
     changes: list[Any] = [path.set(parameter(TaskRow.signals, "signal"))]
     if form == "more":

@@ -45,16 +45,6 @@ class LazyData:
             self._parsed.setdefault("value", parsed)
         return self._parsed["value"]
 
-    def __eq__(self, other: object) -> bool:
-        """Compare without reading overflow chunks."""
-        if not isinstance(other, LazyData):
-            return NotImplemented
-        if self.text is None or other.text is None:
-            return (self.text, self.pointer) == (other.text, other.pointer)
-        return bool(self.value() == other.value())
-
-    __hash__ = None  # type: ignore[assignment]  # its value may change
-
 
 class LeftOut:
     pass

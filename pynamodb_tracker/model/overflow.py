@@ -37,15 +37,9 @@ class Pointer(NamedTuple):
         return cls(stored["slot"][STRING], stored["version"][STRING], chunks, size, stored["packed"][BOOLEAN])
 
     def stored(self) -> dict[str, Any]:
-        return {
-            MAP: {
-                "slot": {STRING: self.slot},
-                "version": {STRING: self.version},
-                "pieces": {NUMBER: str(self.chunks)},
-                "size": {NUMBER: str(self.size)},
-                "packed": {BOOLEAN: self.compressed},
-            }
-        }
+        numbers = {"pieces": {NUMBER: str(self.chunks)}, "size": {NUMBER: str(self.size)}}
+        texts = {"slot": {STRING: self.slot}, "version": {STRING: self.version}}
+        return {MAP: {**texts, **numbers, "packed": {BOOLEAN: self.compressed}}}
 
 
 def life_of(create_time: datetime) -> str:

@@ -19,6 +19,7 @@ from pynamodb.models import Model
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.exceptions import TaskFormatError
+from pynamodb_tracker.model import strict_json
 from pynamodb_tracker.model.cancelled import CancelledAttribute
 from pynamodb_tracker.model.data import DataAttribute
 from pynamodb_tracker.model.failure_log import ErrorsAttribute
@@ -49,7 +50,6 @@ from pynamodb_tracker.model.serialization import (
     encode_numbers,
     encode_parts,
     encode_texts,
-    encode_trace,
     serialized,
 )
 from pynamodb_tracker.model.signals import ReceivedSignal, decode_signals, encode_signals
@@ -171,7 +171,7 @@ class TaskRow(Model):
     last_run: Coded[LastRun | None] = Coded(STRING, methodcaller("stored"), decode_last_run)
     recent_ends: Coded[list[End] | None] = Coded(STRING, encode_ends, decode_ends)
     urgent: Coded[bool | None] = Coded(BOOLEAN, bool, bool)
-    trace: Coded[dict[str, str] | None] = Coded(STRING, encode_trace, decode_trace)
+    trace: Coded[dict[str, str] | None] = Coded(STRING, strict_json.dumps, decode_trace)
     expire_time = cast("Attribute[datetime | None]", TTLAttribute(null=True))
 
     status_index = StatusIndex()

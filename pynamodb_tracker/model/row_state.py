@@ -38,9 +38,6 @@ class Unreadable:
         """Pickle the reason as text, because PynamoDB's own exceptions cannot be pickled."""
         return type(self), (self._raised, ValueError(str(self.error)))
 
-    def __repr__(self) -> str:
-        return f"<unreadable: {self.error}>"
-
 
 class ValuesWithUnreadable(dict[str, Any]):
     """Getting an unreadable value raises a TaskError."""

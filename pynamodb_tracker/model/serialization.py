@@ -149,10 +149,6 @@ def decode_parts(stored: dict[str, dict[str, str]]) -> dict[str, str]:
     return parts
 
 
-def encode_trace(trace: dict[str, str]) -> str:
-    return strict_json.dumps(trace, separators=(",", ":"))
-
-
 def decode_trace(stored: str) -> dict[str, str]:
     trace = json.loads(stored)
     if not isinstance(trace, dict) or not all(isinstance(text, str) for text in trace.values()):

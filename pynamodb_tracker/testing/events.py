@@ -1,8 +1,10 @@
 """Builds events as AWS delivers them to Lambda functions."""
 
 import base64
+import json
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from pathlib import Path
 from typing import Any, Literal, get_args
 from urllib.parse import quote_plus
 
@@ -10,14 +12,14 @@ from pynamodb_tracker.model.strict_json import dumps
 
 Event = dict[str, Any]
 
-_ACCOUNT = "123456789012"
-_REGION = "us-east-1"
-_TIME = "2026-11-21T12:00:00Z"
-_MILLISECONDS = 1_795_262_400_000
+_SAMPLES = Path(__file__).with_name("events.json")
+_ARN = "arn:aws:{}:us-east-1:123456789012:{}"
 
 
-def _arn(service: str, resource: str) -> str:
-    return f"arn:aws:{service}:{_REGION}:{_ACCOUNT}:{resource}"
+def _sample(name: str) -> Event:
+    """Return what all events or records of this kind contain."""
+    found: Event = json.loads(_SAMPLES.read_text(encoding="utf-8"))[name]
+    return found
 
 
 def _to_text(content: object) -> str:
@@ -61,49 +63,23 @@ def http_event(
     sent = {"host": "api.example.com", **content, **(headers or {})}
     text = None if body is None else _to_text(body)
     parameters = None if path_parameters is None else dict(path_parameters)
+    event = _sample("http_api" if source == "function_url" else source)
     if source == "rest_api":
-        return _rest_api_event(text, method, path, parameters, {name.title(): sent[name] for name in sent})
+        named = {name.title(): value for name, value in sent.items()}
+        lists = {name: [value] for name, value in named.items()}
+        event["requestContext"] |= {"httpMethod": method, "path": f"/prod{path}", "resourcePath": path}
+        event |= {"resource": path, "path": path, "httpMethod": method, "headers": named, "multiValueHeaders": lists}
+        return {**event, "pathParameters": parameters, "body": text}
     lower = {name.lower(): value for name, value in sent.items()}
     if source == "load_balancer":
-        context = {"elb": {"targetGroupArn": _arn("elasticloadbalancing", "targetgroup/group/49e9d65c45c6791a")}}
-        request = {"httpMethod": method, "path": path, "queryStringParameters": {}, "headers": lower}
-        return {"requestContext": context, **request, "body": text or "", "isBase64Encoded": False}
+        return {**event, "httpMethod": method, "path": path, "headers": lower, "body": text or ""}
     route = "$default" if source == "function_url" else f"{method} {path}"
-    http = {"method": method, "path": path, "protocol": "HTTP/1.1", "sourceIp": "192.0.2.1", "userAgent": "curl/8.5.0"}
-    ids = {"accountId": _ACCOUNT, "apiId": "r3pmxmplak", "requestId": "JKJaXmPLvHcESHA="}
-    return {
-        "version": "2.0",
-        "routeKey": route,
-        "rawPath": path,
-        "rawQueryString": "",
-        "headers": lower,
-        "requestContext": {**ids, "http": http, "routeKey": route, "stage": "$default", "timeEpoch": _MILLISECONDS},
-        "isBase64Encoded": False,
-        **({"pathParameters": parameters} if parameters is not None and source == "http_api" else {}),
-        **({} if text is None else {"body": text}),
-    }
-
-
-def _rest_api_event(
-    body: str | None, method: str, path: str, parameters: dict[str, str] | None, headers: dict[str, str]
-) -> Event:
-    ids = {"accountId": _ACCOUNT, "apiId": "1234567890", "requestId": "c6af9ac6-7b61-11e6-9a41-93e8deadbeef"}
-    request = {"httpMethod": method, "path": f"/prod{path}", "resourcePath": path, "protocol": "HTTP/1.1"}
-    identity = {"sourceIp": "192.0.2.1", "userAgent": "curl/8.5.0"}
-    return {
-        "resource": path,
-        "path": path,
-        "httpMethod": method,
-        "headers": headers,
-        "multiValueHeaders": {name: [value] for name, value in headers.items()},
-        "queryStringParameters": None,
-        "multiValueQueryStringParameters": None,
-        "pathParameters": parameters,
-        "stageVariables": None,
-        "requestContext": {**ids, **request, "identity": identity, "stage": "prod"},
-        "body": body,
-        "isBase64Encoded": False,
-    }
+    event |= {"routeKey": route, "rawPath": path, "headers": lower}
+    event["requestContext"]["routeKey"] = route
+    event["requestContext"]["http"] |= {"method": method, "path": path}
+    if parameters is not None and source == "http_api":
+        event["pathParameters"] = parameters
+    return event if text is None else {**event, "body": text}
 
 
 def sqs_event(*bodies: object, queue: str = "queue", group: str | Sequence[str] | None = None) -> Event:
@@ -123,22 +99,13 @@ def sqs_event(*bodies: object, queue: str = "queue", group: str | Sequence[str] 
     groups = [group or "group"] * len(bodies) if isinstance(group, str | None) else group
     if len(groups) != len(bodies):
         raise ValueError(f"group has {len(groups)} message groups for {len(bodies)} messages")
-    times = {"SentTimestamp": str(_MILLISECONDS), "ApproximateFirstReceiveTimestamp": str(_MILLISECONDS + 1)}
-    received = {"ApproximateReceiveCount": "1", "SenderId": "AIDAIENQZJOLO23YVJ4VO", **times}
-    source = {"eventSource": "aws:sqs", "eventSourceARN": _arn("sqs", queue), "awsRegion": _REGION}
-    orders = ({"MessageGroupId": name, "SequenceNumber": f"1884949675{at:010}"} for at, name in enumerate(groups, 1))
-    records = [
-        {
-            "messageId": f"m-{number}",
-            "receiptHandle": "AQEBwJnKyrHigUMZj6rYigCgxlaS3SLy0a",
-            "body": _to_text(body),
-            "attributes": {**received, **(order if fifo or group else {})},
-            "messageAttributes": {},
-            "md5OfBody": "e4e68fb7bd0e697a0ae8f1bb342846b3",
-            **source,
-        }
-        for number, (body, order) in enumerate(zip(bodies, orders, strict=True), 1)
-    ]
+    records = []
+    for number, (body, name) in enumerate(zip(bodies, groups, strict=True), 1):
+        record = _sample("sqs") | {"messageId": f"m-{number}", "body": _to_text(body)}
+        record["eventSourceARN"] = _ARN.format("sqs", queue)
+        if fifo or group:
+            record["attributes"] |= {"MessageGroupId": name, "SequenceNumber": f"1884949675{number:010}"}
+        records.append(record)
     return {"Records": records}
 
 
@@ -150,22 +117,10 @@ def sns_event(message: object, *, topic: str = "topic") -> Event:
     Examples:
         >>> event = sns_event({"order_id": "o-1"})
     """
-    notification: Event = {
-        "Type": "Notification",
-        "MessageId": "95df01b4-ee98-5cb9-9903-4c221d41eb5e",
-        "TopicArn": _arn("sns", topic),
-        "Subject": None,
-        "Message": _to_text(message),
-        "Timestamp": _TIME,
-        "SignatureVersion": "1",
-        "Signature": "tcc6faL2yUC6dgZdmrwh1Y4cGa/ebXEkAi6RibDsvpi+tE/1+82j",
-        "SigningCertUrl": f"https://sns.{_REGION}.amazonaws.com/SimpleNotificationService.pem",
-        "UnsubscribeUrl": f"https://sns.{_REGION}.amazonaws.com/?Action=Unsubscribe",
-        "MessageAttributes": {},
-    }
-    subscription = _arn("sns", f"{topic}:21be56ed-a058-49f5-8c98-aedd2564c486")
-    record = {"EventVersion": "1.0", "EventSubscriptionArn": subscription, "EventSource": "aws:sns"}
-    return {"Records": [{**record, "Sns": notification}]}
+    record = _sample("sns")
+    record["EventSubscriptionArn"] = _ARN.format("sns", f"{topic}:21be56ed-a058-49f5-8c98-aedd2564c486")
+    record["Sns"] |= {"TopicArn": _ARN.format("sns", topic), "Message": _to_text(message)}
+    return {"Records": [record]}
 
 
 def s3_event(*keys: str, bucket: str = "bucket", event_name: str = "ObjectCreated:Put") -> Event:
@@ -181,22 +136,12 @@ def s3_event(*keys: str, bucket: str = "bucket", event_name: str = "ObjectCreate
     Examples:
         >>> event = s3_event("scans/o-1.pdf")
     """
-    record = {
-        "eventVersion": "2.1",
-        "eventSource": "aws:s3",
-        "awsRegion": _REGION,
-        "eventTime": _TIME,
-        "eventName": event_name,
-        "userIdentity": {"principalId": "EXAMPLE"},
-        "requestParameters": {"sourceIPAddress": "127.0.0.1"},
-        "responseElements": {"x-amz-request-id": "EXAMPLE123456789", "x-amz-id-2": "EXAMPLE123/5678"},
-    }
-    owner = {"name": bucket, "ownerIdentity": {"principalId": "EXAMPLE"}, "arn": f"arn:aws:s3:::{bucket}"}
-    about = {"s3SchemaVersion": "1.0", "configurationId": "orders", "bucket": owner}
     records = []
     for number, key in enumerate(keys, 1):
-        written = {"size": 1024, "eTag": "0123456789abcdef0123456789abcdef", "sequencer": f"0A1B2C3D4E5F67{number:04}"}
-        records.append({**record, "s3": {**about, "object": {"key": quote_plus(key), **written}}})
+        record = _sample("s3") | {"eventName": event_name}
+        record["s3"]["bucket"] |= {"name": bucket, "arn": f"arn:aws:s3:::{bucket}"}
+        record["s3"]["object"] |= {"key": quote_plus(key), "sequencer": f"0A1B2C3D4E5F67{number:04}"}
+        records.append(record)
     return {"Records": records}
 
 
@@ -213,17 +158,7 @@ def eventbridge_event(detail: Mapping[str, Any], *, source: str = "source", deta
     Examples:
         >>> event = eventbridge_event({"order_id": "o-1"}, detail_type="order placed")
     """
-    return {
-        "version": "0",
-        "id": "17793124-05d4-b198-2fde-7ededc63b103",
-        "detail-type": detail_type,
-        "source": source,
-        "account": _ACCOUNT,
-        "time": _TIME,
-        "region": _REGION,
-        "resources": [],
-        "detail": dict(detail),
-    }
+    return _sample("eventbridge") | {"detail-type": detail_type, "source": source, "detail": dict(detail)}
 
 
 def kinesis_event(*data: object, stream: str = "stream", partition_key: str = "key") -> Event:
@@ -239,24 +174,13 @@ def kinesis_event(*data: object, stream: str = "stream", partition_key: str = "k
     Examples:
         >>> event = kinesis_event({"order_id": "o-1"})
     """
-    record = {
-        "eventSource": "aws:kinesis",
-        "eventVersion": "1.0",
-        "eventName": "aws:kinesis:record",
-        "invokeIdentityArn": f"arn:aws:iam::{_ACCOUNT}:role/lambda-role",
-        "awsRegion": _REGION,
-        "eventSourceARN": _arn("kinesis", f"stream/{stream}"),
-    }
-    about = {"kinesisSchemaVersion": "1.0", "partitionKey": partition_key}
-    arrived = {"approximateArrivalTimestamp": _MILLISECONDS / 1000}
-    records = [
-        {
-            **record,
-            "eventID": f"shardId-000000000006:s-{number}",
-            "kinesis": {**about, "sequenceNumber": f"s-{number}", "data": _to_base64(each), **arrived},
-        }
-        for number, each in enumerate(data, 1)
-    ]
+    records = []
+    for number, each in enumerate(data, 1):
+        record = _sample("kinesis") | {"eventID": f"shardId-000000000006:s-{number}"}
+        record["eventSourceARN"] = _ARN.format("kinesis", f"stream/{stream}")
+        about = {"partitionKey": partition_key, "sequenceNumber": f"s-{number}", "data": _to_base64(each)}
+        record["kinesis"] |= about
+        records.append(record)
     return {"Records": records}
 
 
@@ -278,27 +202,18 @@ def dynamodb_event(
     """
     if isinstance(keys, str) or not all(name in item for item in items for name in keys):
         raise ValueError(f'keys must name key attributes that each item has, as in ("order_id",), not {keys!r}')
-    image = "OldImage" if event_name == "REMOVE" else "NewImage"
-    encoded = ({name: _encode_value(value) for name, value in item.items()} for item in items)
-    records = [
-        {
-            "eventID": f"{number:032x}",
-            "eventVersion": "1.1",
-            "eventName": event_name,
-            "eventSource": "aws:dynamodb",
-            "awsRegion": _REGION,
-            "eventSourceARN": _arn("dynamodb", f"table/{table}/stream/2026-11-21T12:00:00.000"),
-            "dynamodb": {
-                "ApproximateCreationDateTime": _MILLISECONDS // 1000,
-                "Keys": {name: item[name] for name in keys},
-                image: item,
-                "SequenceNumber": f"s-{number}",
-                "SizeBytes": 26,
-                "StreamViewType": "NEW_AND_OLD_IMAGES",
-            },
-        }
-        for number, item in enumerate(encoded, 1)
-    ]
+    image, stream = (
+        "OldImage" if event_name == "REMOVE" else "NewImage",
+        f"table/{table}/stream/2026-11-21T12:00:00.000",
+    )
+    records = []
+    for number, item in enumerate(items, 1):
+        encoded = {name: _encode_value(value) for name, value in item.items()}
+        record = _sample("dynamodb") | {"eventID": f"{number:032x}", "eventName": event_name}
+        record["eventSourceARN"] = _ARN.format("dynamodb", stream)
+        record["dynamodb"] |= {"Keys": {name: encoded[name] for name in keys}, image: encoded}
+        record["dynamodb"]["SequenceNumber"] = f"s-{number}"
+        records.append(record)
     return {"Records": records}
 
 
@@ -332,20 +247,12 @@ def kafka_event(*values: object, topic: str = "topic", partition: int = 0, self_
     Examples:
         >>> event = kafka_event({"order_id": "o-1"})
     """
-    records: list[Event] = [
-        {
-            "topic": topic,
-            "partition": partition,
-            "offset": offset,
-            "timestamp": _MILLISECONDS,
-            "timestampType": "CREATE_TIME",
-            "key": _to_base64(b"key"),
-            "value": None if value is None else _to_base64(value),
-            "headers": [],
-        }
+    place = {"topic": topic, "partition": partition}
+    records = [
+        {**_sample("kafka"), **place, "offset": offset, "value": None if value is None else _to_base64(value)}
         for offset, value in enumerate(values)
     ]
-    msk = {"eventSource": "aws:kafka", "eventSourceArn": _arn("kafka", "cluster/cluster/751d2973")}
+    msk = {"eventSource": "aws:kafka", "eventSourceArn": _ARN.format("kafka", "cluster/cluster/751d2973")}
     return {
         **({"eventSource": "SelfManagedKafka"} if self_managed else msk),
         "bootstrapServers": "b-1.cluster.kafka.us-east-1.amazonaws.com:9092",

@@ -86,7 +86,6 @@ class Server:
         return said.decode(errors="replace").strip().removeprefix("error: ")
 
     def stop(self) -> None:
-        """End the process. You may call this again."""
         self._let_go()
         self._process.wait()  # watch.py kills a server that takes too long
 

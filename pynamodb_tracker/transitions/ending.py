@@ -1,8 +1,5 @@
 """Ending a run: how an end is built and sent, whether it was applied, and the ends without success."""
 
-from __future__ import annotations
-
-import logging
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeVar, cast
@@ -12,10 +9,11 @@ from pynamodb.exceptions import PynamoDBConnectionError, TransactWriteError
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item, Refused
-from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_unheard
+from pynamodb_tracker.dynamodb.error_codes import is_in_doubt, is_invalid
 from pynamodb_tracker.dynamodb.retries import slept_before_retry
 from pynamodb_tracker.exceptions import LockLostError
 from pynamodb_tracker.features.overflow import expire, log_failures
+from pynamodb_tracker.instrumentation import log
 from pynamodb_tracker.model.changes import as_stored
 from pynamodb_tracker.model.failure import Failure, add_note, first_failure, first_failure_text, type_of
 from pynamodb_tracker.model.failure_log import failures_in_row, for_row, without_repeated
@@ -28,7 +26,7 @@ from pynamodb_tracker.writes.participants import (
     Participant,
     after_last_failure,
     change_other_end,
-    check_decision,
+    check_signals,
     giving_up_guards,
     ignoring_participants,
     last_run,
@@ -39,7 +37,6 @@ from pynamodb_tracker.writes.transition import Stored, Transition, get, is_urgen
 
 T = TypeVar("T", bound=TaskRow)
 
-log = logging.getLogger("pynamodb_tracker")
 
 _KEPT_FENCES = 8
 """How many unfinished claims a row remembers. An older one counts as lost."""
@@ -96,14 +93,14 @@ def send_until_landed(
                 return
         statements.send(end, task_id, until=claim.expire_time)
     except Refused as refused:
-        journal.is_in_doubt = journal.is_in_doubt or refused.repeated
+        journal.end_in_doubt = journal.end_in_doubt or refused.repeated
         found = get(statements.model, task_id, until=claim.expire_time)
-        journal.is_in_doubt = False
+        journal.end_in_doubt = False
         if not has_landed(claim, found):
             is_lost = found is None or not claim.holds(found)
             raise (lock_lost_error(claim, "finish", found) if is_lost else RowChanged(cast("T", found))) from None
     except (PynamoDBConnectionError, TransactWriteError) as error:
-        journal.is_in_doubt = journal.is_in_doubt or is_unheard(error)
+        journal.end_in_doubt = journal.end_in_doubt or is_in_doubt(error)
         raise
 
 
@@ -180,7 +177,7 @@ def fail(
         if not _send_failure(journal, failed, failure, participants, optional):
             failures, logged = [], False
     except RowChanged as changed:
-        check_decision(journal, changed.row)
+        check_signals(journal, changed.row)
         raise lock_lost_error(claim, "finish", changed.row) from None  # only a damaged row is refused here
     for problem in optional.problems if optional else ():
         add_note(error, f"pynamodb_tracker: {problem}")

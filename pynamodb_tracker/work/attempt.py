@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -17,7 +16,7 @@ from pynamodb_tracker.execution.call import call
 from pynamodb_tracker.execution.interrupts import is_cancellation
 from pynamodb_tracker.execution.observation import Observation
 from pynamodb_tracker.execution.run import Run, SlotLostError
-from pynamodb_tracker.instrumentation import Hook, RunDetails
+from pynamodb_tracker.instrumentation import Hook, RunDetails, log
 from pynamodb_tracker.status import Codes, Status
 
 if TYPE_CHECKING:  # handlers do without these
@@ -27,8 +26,6 @@ if TYPE_CHECKING:  # handlers do without these
     from pynamodb_tracker.work.outcomes import Outcome
     from pynamodb_tracker.work.source import Given
     from pynamodb_tracker.writes.participants import MadeDue
-
-log = logging.getLogger("pynamodb_tracker")
 
 
 class StoppedError(KeyboardInterrupt):

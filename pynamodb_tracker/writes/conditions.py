@@ -4,8 +4,6 @@ A write has named parameters, which each request fills. Guards named `…_seen` 
 docs/explanation/lock.md explains the guards.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce, wraps
@@ -274,13 +272,6 @@ def waits_for_signals() -> Condition:
 @guard
 def waits_for_others() -> Condition:
     return TaskRow.blockers.exists()
-
-
-@guard
-def same_round() -> Condition:
-    """Require the round that a callback names."""
-    token = parameter(TaskRow.round, "seen_round")
-    return (TaskRow.round == token) | (TaskRow.round.does_not_exist() & (TaskRow.creation == token))
 
 
 @guard

@@ -1,4 +1,4 @@
-"""Run a small shop for the benchmark of latency: its use cases, functions, and a worker process that notes each run."""
+"""Run a shop for the latency benchmark: its use cases, its functions, and a worker process that notes every run."""
 
 import asyncio
 import json

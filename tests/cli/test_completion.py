@@ -1,9 +1,12 @@
 """What a shell completes."""
 
+from collections.abc import Callable
+
 import pytest
 from typer.testing import CliRunner
 
-from pynamodb_tracker.cli import app
+from pynamodb_tracker import cli
+from pynamodb_tracker.cli import app, build_app
 
 STATUSES = ("pending", "in_progress", "failed", "succeeded", "ignored")
 
@@ -40,3 +43,38 @@ def test_commands_steps_states_and_use_cases_are_completed(line: str, words: lis
 @pytest.mark.parametrize("of", ["", "no.such:Class", "nonsense"])
 def test_without_a_class_nothing_is_completed_and_nothing_is_printed(of: str) -> None:
     assert completed("pynamodb-tracker run ", of=of) == []
+
+
+def names_of(words: list[str]) -> list[str | None]:
+    return [command.name for command in build_app(words).registered_commands]
+
+
+def test_only_the_named_command_is_imported_and_all_if_none_is() -> None:
+    assert names_of(["list", "ship.failed"]) == ["list"]
+    assert names_of(["--version"]) == names_of(["lst"]) == names_of([])
+    assert len(names_of([])) > 20
+
+
+@pytest.mark.parametrize(
+    ("variable", "line", "words"),
+    [
+        ("COMP_WORDS", "pynamodb-tracker run ", ["run"]),
+        ("COMP_WORDS", "pynamodb-tracker run sh", ["run"]),
+        ("_TYPER_COMPLETE_ARGS", "pynamodb-tracker create", []),
+        ("HOME", "/home/ada", ["status", "--json"]),
+    ],
+)
+def test_a_shell_that_completes_a_line_names_the_command_in_a_variable(
+    monkeypatch: pytest.MonkeyPatch, variable: str, line: str, words: list[str]
+) -> None:
+    found: list[list[str]] = []
+
+    def build(words: list[str]) -> Callable[[], None]:
+        found.append(words)
+        return lambda: None
+
+    monkeypatch.setattr(cli, "build_app", build)
+    monkeypatch.setattr("sys.argv", ["pynamodb-tracker", "status", "--json"])
+    monkeypatch.setenv(variable, line)
+    cli.run_command_line()
+    assert found == [words]

@@ -5,6 +5,7 @@ The figures of the page about cost are compared in tests/cost, and those of a pi
 
 import inspect
 import re
+import tomllib
 import zlib
 from collections.abc import Callable
 from datetime import timedelta
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from pynamodb_tracker import Step, Task, UseCase, Worker, strict_json
+from pynamodb_tracker import Step, Task, UseCase, Worker
 from pynamodb_tracker.apscheduler import DynamoDBJobStore
 from pynamodb_tracker.aws_lambda import invocation
 from pynamodb_tracker.control import flow, limit, records, watch
@@ -21,14 +22,24 @@ from pynamodb_tracker.doctor import settings
 from pynamodb_tracker.dynamodb import batch_execute, connection, limits, retries, side_by_side, write_batcher
 from pynamodb_tracker.execution import context, transaction
 from pynamodb_tracker.features import checkpoints, merges
-from pynamodb_tracker.features.children import child_list, follow_ups
+from pynamodb_tracker.features.children import follow_ups, joins
 from pynamodb_tracker.features.groups import records as group_records
-from pynamodb_tracker.model import changes, failure_log, overflow, recent_ends, references, row, schema, signals
+from pynamodb_tracker.model import (
+    changes,
+    failure_log,
+    overflow,
+    recent_ends,
+    references,
+    row,
+    schema,
+    signals,
+    strict_json,
+)
 from pynamodb_tracker.model.cost import NEW_TABLE_UNITS, PARTITION_UNITS, QUOTA_UNITS, Load, size_for, write_units
-from pynamodb_tracker.presentation import overview
+from pynamodb_tracker.presentation import glance
 from pynamodb_tracker.task import metaclass
 from pynamodb_tracker.testing import local_table
-from pynamodb_tracker.transitions import cancelling, claims, ending, failure
+from pynamodb_tracker.transitions import cancelling, claims, ending
 from pynamodb_tracker.web import dashboard
 from pynamodb_tracker.work import source
 from pynamodb_tracker.worker import team
@@ -72,12 +83,12 @@ SENTENCES: dict[str, list[str]] = {
         f"half a unit per use case every {seconds(watch.INTERVAL)} seconds",
     ],
     "explanation/guarantees.md": [
-        f"uses no attempt up to {failure._MOST_POSTPONED:,} times",
-        f"a release uses none up to {failure._MOST_RELEASES} times",
+        f"uses no attempt up to {ending._MOST_POSTPONED:,} times",
+        f"a release uses none up to {ending._MOST_RELEASES} times",
         f"If there are more than {FIRST_ROWS}, a crash may leave some",
         f"less than the margin, {MARGIN} seconds by default",
     ],
-    "explanation/life-of-a-task.md": [f"After {failure._MOST_RELEASES} releases without a success"],
+    "explanation/life-of-a-task.md": [f"After {ending._MOST_RELEASES} releases without a success"],
     "explanation/lock.md": [
         f"{FIRST_ROWS} rows, the first ones are put before, {follow_ups._MOST_BEFORE} at a time",
         f"`unfinished` is full, with {ending._KEPT_FENCES} fences",
@@ -113,7 +124,7 @@ SENTENCES: dict[str, list[str]] = {
         f"people's last {records._MOST_COMMANDS} commands",
         f"`max_inline_data` bytes, {default(UseCase, 'max_inline_data'):,} by default",
         f"If failures exceed {failure_log.MAX_BYTES} bytes, the last {WORDS[failure_log.MAX_FAILURES]} are in",
-        f"as many as fit into {child_list._MOST_BYTES // 1024} KB",
+        f"as many as fit into {joins._MOST_BYTES // 1024} KB",
         f"up to {connection.MOST_KEYS} rows in one strongly consistent BatchGetItem",
     ],
     "how-to/cancel-and-refund.md": [f"Up to {cancelling.MOST_ACTIONS} tasks, including children of children"],
@@ -147,7 +158,8 @@ SENTENCES: dict[str, list[str]] = {
         f"JSON of at most {checkpoints._MOST_BYTES:,} bytes, and a task has room for {checkpoints._MOST_IN_ALL:,} bytes"
     ],
     "how-to/monitor.md": [f"at most {references.MAX_TRACE_BYTES} bytes"],
-    "how-to/retry-and-reopen.md": [f"the {failure._MOST_POSTPONED + 1:,}st postponement counts"],
+    "how-to/process-sqs-batches.md": [f"{sum(write_units(Load(rate=1, steps=0))):g} write units per new task"],
+    "how-to/retry-and-reopen.md": [f"the {ending._MOST_POSTPONED + 1:,}st postponement counts"],
     "how-to/run-a-worker.md": [
         f"touches the `--health-file` every {WORDS[int(team._SIGN_INTERVAL)]} seconds",
         f"`grace` time to finish, {seconds(default(Worker, 'grace'))} seconds by default",
@@ -164,12 +176,12 @@ SENTENCES: dict[str, list[str]] = {
         f"The row is larger than {limits.MAX_ITEM_BYTES // 1024} KB",
         f"`data` is larger than {overflow.MAX_BYTES // MB} MB",
     ],
-    "how-to/use-asyncio.md": [f"would be released {failure._MOST_RELEASES} times"],
+    "how-to/use-asyncio.md": [f"would be released {ending._MOST_RELEASES} times"],
     "how-to/wait-for-a-signal.md": [f"A value is JSON of at most {signals.MAX_BYTES // 1024} KB"],
     "how-to/watch-in-a-browser.md": [
         f"people's last {records._MOST_COMMANDS} commands",
         f"in {flow._HOURS} hours",
-        f"It counts a state up to {overview.MOST} tasks".replace("1000", "1,000"),
+        f"It counts a state up to {glance.MOST} tasks".replace("1000", "1,000"),
         f"`refresh`, {seconds(default(dashboard, 'refresh'))} seconds by default",
     ],
     "reference/apscheduler.md": [
@@ -270,6 +282,25 @@ def test_the_data_that_is_measured_shrinks_as_the_page_says() -> None:
     assert "which shrinks to a fifth" in " ".join(Page(ROOT / "docs" / "explanation" / "cost.md").prose())
     for size in (2_000, 20_000, 200_000):
         assert len(zlib.compress(text_of(data_of(size)).encode())) / size == pytest.approx(1 / 5, rel=0.2)
+
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def test_pages_name_the_versions_that_are_required_and_compared() -> None:
+    python = PROJECT["requires-python"].removeprefix(">=")
+    for page in ("README.md", "docs/contributing.md"):
+        assert f"Python {python} or later" in (ROOT / page).read_text(encoding="utf-8")
+    compared = dict(re.split("[~=]=", each) for each in PROJECT["optional-dependencies"]["bench"])
+    powertools, mate = compared["aws-lambda-powertools"], compared["pynamodb-mate"]
+    table = (ROOT / "docs" / "comparison.md").read_text(encoding="utf-8")
+    assert f"idempotency {powertools} |" in table
+    assert f"(https://pypi.org/project/pynamodb_mate/) {mate[:3]} |" in table
+    assert f"pynamodb_mate {mate[:5]}," in (ROOT / "docs" / "explanation" / "cost.md").read_text(encoding="utf-8")
+    module = (ROOT / "infra" / "terraform" / "main.tf").read_text(encoding="utf-8")
+    terraform, provider = re.findall(r'version = ">= ([\d.]+)', module)
+    deploy = (ROOT / "docs" / "how-to" / "deploy-the-table.md").read_text(encoding="utf-8")
+    assert f"You need Terraform {terraform} and the AWS provider {provider}, or later" in deploy
 
 
 def test_contributing_says_how_many_processes_race() -> None:

@@ -35,7 +35,7 @@ def leave_signatures_out() -> None:
 
 def share_descriptions() -> None:
     """Let all sessions share AWS's service descriptions, because reading them takes longer than most tests."""
-    botocore.session.create_loader = functools.cache(create_loader)  # this module imports it
+    botocore.session.create_loader = functools.cache(create_loader)
 
 
 def remember_names_and_endpoints() -> None:

@@ -243,7 +243,7 @@ def _set_attribute(attributes: Any, name: str, value: Any) -> None:
 def _bytes_at_most(value: Any) -> int:
     if type(value) is not DynamoType:
         return _MOST_BYTES
-    return 4 * len(value.value) if type(value.value) is str else value.size()  # type: ignore[no-any-return]
+    return 4 * len(value.value) if type(value.value) is str else value.size()
 
 
 _transact_anew = DynamoDBBackend.transact_write_items
@@ -261,7 +261,8 @@ def _transact(backend: Any, items: Any) -> None:
 def _copy_of_table(table: Any, memo: Any) -> Any:
     """Copy what a transaction changes in a table: its items, and the records of its stream."""
     if id(table) not in _before:
-        copy = memo[id(table)] = _before[id(table)] = object.__new__(Table)
+        of_tables: Any = type(table)
+        copy = memo[id(table)] = _before[id(table)] = object.__new__(of_tables)
         changed = deepcopy({"items": table.items, "stream_shard": table.stream_shard}, memo)
         vars(copy).update(vars(table), **changed)
     return _before[id(table)]
@@ -270,9 +271,10 @@ def _copy_of_table(table: Any, memo: Any) -> Any:
 def _find_clauses(node: Any, kinds: Any) -> list[Any]:
     found = []
     for child in node.children or ():
-        if type(child) in kinds:
+        kind: Any = type(child)
+        if kind in kinds:
             found.append(child)
-        elif _may_have_clauses(type(child)):
+        elif _may_have_clauses(kind):
             found += _find_clauses(child, kinds)
     return found
 

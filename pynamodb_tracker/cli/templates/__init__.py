@@ -23,8 +23,6 @@ _KNOWN = {"task_id", "use_case_id", "status_key", "due_time"}
 
 @dataclass(frozen=True, slots=True)
 class _Index:
-    """An index that the user's class declares."""
-
     name: str
     is_local: bool
     keys: tuple[tuple[str, str], ...]  # attribute names with their types, the hash key first
