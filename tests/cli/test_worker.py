@@ -454,10 +454,9 @@ def server(dynamodb: Engine) -> Iterator[Environment]:
 
 @contextmanager
 def started(
-    server: Environment, *arguments: str, cwd: Path = ROOT, **variables: str
+    server: Environment, *arguments: str, cwd: Path = ROOT, is_about_the_start: bool = False, **variables: str
 ) -> Iterator[subprocess.Popen[str]]:
-    """Start a worker in a group of its own, as a terminal does, which finds modules in that folder alone."""
-    is_about_the_start = cwd != ROOT  # which finds the modules
+    """Start a worker in a group of its own, as a terminal does. A real start finds modules in that folder alone."""
     program = [sys.executable, "-P", "-m"] if is_about_the_start else []
     process: subprocess.Popen[str] = (subprocess.Popen if is_about_the_start else Forked)(
         [*program, "pynamodb_tracker", "worker", *arguments],
@@ -589,7 +588,8 @@ def test_processes_find_the_modules_begin_once_log_and_keep_stdout_for_the_comma
     begin = "def begin():\n    with open('begun-' + str(os.getpid()), 'a') as file:\n        file.write('x')"
     arguments = ["pay=desk:pay", "ship=desk:ship", "--on-start", "desk:begin", "--processes", "2", "--until-idle"]
     of = {"PYNAMODB_TRACKER_APP": "desk:StoreTask"}
-    with started(server, *arguments, "--json", cwd=module(tmp_path, begin), **of) as process:
+    folder = module(tmp_path, begin)
+    with started(server, *arguments, "--json", cwd=folder, is_about_the_start=True, **of) as process:
         code, out, err = ended(process)
     assert (code, [step["succeeded"] for step in json.loads(out)["steps"]]) == (0, [12, 12])
     begun = {path.name: path.read_text() for path in tmp_path.glob("begun-*")}
