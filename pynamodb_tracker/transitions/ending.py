@@ -297,7 +297,7 @@ def release(journal: Journal[T], *, begun: bool = True) -> None:
     if releases > _MOST_RELEASES:
         attempt = claim.attempt
         told = "%s was released after %d earlier releases, so this attempt counts"
-        log.warning(told, claim, _MOST_RELEASES, extra=claim.log_fields)
+        log.warning(told, claim, claim.release_count, extra=claim.log_fields)
     release = build_end(claim, "release", codes.pending, clock.now(), attempt=attempt)
     release.add(release_count=releases or None)
     change_other_end(journal, release)
