@@ -32,7 +32,6 @@ from pynamodb_tracker.doctor import (
     use_cases,
 )
 from pynamodb_tracker.dynamodb.connection import endpoint_of
-from pynamodb_tracker.model import strict_json
 from pynamodb_tracker.model.cost import QUOTA_UNITS, Load, Size, size_for
 from pynamodb_tracker.presentation.text import count as number_of
 
@@ -160,8 +159,8 @@ def doctor(
         table, known = model.tracker.connection(), use_cases(model)
         endpoint = endpoint_of(table.connection.client)
         if as_json:
-            found = {"table": table.table_name, "endpoint": endpoint, "use_cases": known, "findings": findings}
-            write(strict_json.dumps(found, indent=2, default=asdict) + "\n")
+            found = {"table": table.table_name, "endpoint": endpoint, "use_cases": known}
+            say_json(found | {"findings": list(map(asdict, findings))})
         else:
             say(f"table {table.table_name} at {endpoint}\nuse cases known here: {', '.join(known) or 'none'}")
             counted = [(sum(finding.severity is each for finding in findings), each) for each in Severity]
