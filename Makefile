@@ -43,7 +43,7 @@ quick: $(READY) ## run the tests of the inner loop, within half a minute; ARGS="
 assumptions: $(READY) ## test what we assume about DynamoDB; TRACKER_TEST_ENDPOINT=aws does it with your AWS account
 	@$(BIN)/python -m pytest --assumptions $(ARGS)
 
-environments: $(READY) ## run the quick tests against the wheel, on other Pythons and lowest versions; ARGS="3.13 lowest"
+environments: $(READY) ## run the tests in memory against the wheel, on other Pythons and lowest versions; ARGS="3.13 lowest"
 	@.ci/environments $(ARGS)
 
 upstream: $(READY) ## run APScheduler's own tests of job stores against ours; downloads its release the first time

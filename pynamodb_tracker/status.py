@@ -1,6 +1,5 @@
 """Task statuses, and the integer codes that are stored for them."""
 
-from collections.abc import Iterable
 from enum import StrEnum
 from typing import Literal
 
@@ -71,12 +70,3 @@ class Codes:
 
     def code(self, status: Status) -> int:
         return self.succeeded if status is Status.SUCCEEDED else next(c for c, s in self.own.items() if s is status)
-
-
-def name_of(code: int, steps: Iterable[Codes]) -> str:
-    for codes in steps:
-        if code in codes.own:
-            return f"{codes.step} {codes.own[code]}"
-        if code == codes.succeeded and end_of(code):
-            return f"{codes.step} {Status.SUCCEEDED}"
-    return end_of(code) or f"unknown {code}"

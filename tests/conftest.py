@@ -17,7 +17,12 @@ from pynamodb_tracker.dynamodb.backoff import RANDOM
 from tests.engine.dynoxide import PATH_VARIABLE, find_binary, find_or_build
 from tests.engine.engine import AWS, HOW_TO_GET_ONE, VARIABLE, Engine, EngineUnavailable, find, start
 from tests.engine.proxy import Proxy
-from tests.support.quick_botocore import leave_signatures_out, remember_names_and_endpoints
+from tests.support.quick_botocore import (
+    leave_signatures_out,
+    pass_items_on,
+    remember_names_and_endpoints,
+    share_descriptions,
+)
 from tests.support.untraced import leave_processes_out, leave_requests_out, measuring, unmeasured
 
 NO_ENGINE = "no engine: "
@@ -41,8 +46,13 @@ AWS_SETTINGS = {
 }
 
 
-QUICK = ("contract", "control", "dynamodb", "model", "presentation", "query", "typing")
-"""The folders of `--quick`, beside the files of tests/ itself; of these, what needs no engine."""
+IN_MEMORY = {"contract", "control", "dynamodb", "model", "presentation", "query"}
+"""The folders of `--in-memory`, beside the files of tests/ itself; of these, what needs no engine."""
+NOT_QUICK = {
+    *(TESTS / folder for folder in ("contract/data", "contract/querying", "control", "query")),
+    *(TESTS / "contract" / file for file in ("runs/test_interrupts.py", "tasks/test_urgent.py")),
+}
+"""What `--quick` leaves out of these: a quarter of the tests, which take half of the time."""
 OF_DOCS = {TESTS / "docs" / "test_images.py", TESTS / "docs" / "test_site.py"}
 """The files that `make docs` runs, which builds the site."""
 SLOW = {TESTS / "docs" / "test_docs.py", TESTS / "execution" / "test_ends.py", TESTS / "engine" / "test_engine.py"}
@@ -54,8 +64,9 @@ LONG = ("race", "browser")
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options of `make quick` and `make test`."""
     parser.addoption(
-        "--quick", action="store_true", help="run what takes half a minute: nothing that needs the engine, no races"
+        "--in-memory", action="store_true", help="run what needs no engine and no races, on moto without --one-engine"
     )
+    parser.addoption("--quick", action="store_true", help="run what takes half a minute of that, through one client")
     parser.addoption(
         "--one-engine",
         action="store_true",
@@ -74,9 +85,11 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
         return not (ASSUMPTIONS.is_relative_to(collection_path) or collection_path.is_relative_to(ASSUMPTIONS))
     if config.getoption("one_engine") and collection_path in OF_DOCS:
         return True
-    if not config.getoption("quick") or collection_path.parent != TESTS:
+    if config.getoption("quick") and collection_path in NOT_QUICK:
+        return True
+    if not config.getoption("in_memory") or collection_path.parent != TESTS:
         return None
-    return collection_path.is_dir() and collection_path.name not in QUICK
+    return collection_path.is_dir() and collection_path.name not in IN_MEMORY
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -88,10 +101,14 @@ def pytest_configure(config: pytest.Config) -> None:
     is_for_aws = os.environ.get(VARIABLE) == AWS
     if is_for_aws and not config.getoption("assumptions"):
         raise pytest.UsageError(f"{VARIABLE}={AWS} is for `make assumptions` only")
+    if config.getoption("quick"):
+        config.option.in_memory = True
     prepare_process(keep_aws=is_for_aws)
     if not is_for_aws:
         leave_signatures_out()
         remember_names_and_endpoints()
+        share_descriptions()
+        pass_items_on()
     for name in ("random", "getrandbits"):
         setattr(RANDOM, name, getattr(DRAWS, name))
 
@@ -123,13 +140,13 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> Generator[None, int, int]:
     """Start three processes for two cores: a quarter of their time, tests wait for an engine, or for processes.
 
-    Those of `--quick` hardly wait. Processes that share the one given endpoint would meet each other's tables.
+    Those of `--in-memory` hardly wait. Processes that share the one given endpoint would meet each other's tables.
     """
     cores = yield
     if VARIABLE in os.environ:
         return 1
     is_given = "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ
-    return cores if is_given or config.getoption("quick") else cores + cores // 2
+    return cores if is_given or config.getoption("in_memory") else cores + cores // 2
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -171,17 +188,17 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Run files that take long first, mark what asks for the engine, and leave out what `--quick` does not run.
+    """Run files that take long first, mark what asks for the engine, and leave out what `--in-memory` does not run.
 
-    If a long file were the last one, all cores but one would wait for it. The mark lets `-m "not engine"` and `--quick`
-    leave out all that needs the engine.
+    If a long file were the last one, all cores but one would wait for it. The mark lets `-m "not engine"` and
+    `--in-memory` leave out all that needs the engine.
     """
     long = {item.path for item in items if any(map(item.get_closest_marker, LONG))} | SLOW
     items.sort(key=lambda item: item.path not in long)
     for item in items:
         if isinstance(item, pytest.Function) and {"dynamodb", "dynoxide"} & set(item.fixturenames):
             item.add_marker("engine")
-    if config.getoption("quick"):
+    if config.getoption("in_memory"):
         left_out = {item for item in items if any(item.iter_markers("engine")) or any(item.iter_markers("race"))}
         config.hook.pytest_deselected(items=list(left_out))
         items[:] = [item for item in items if item not in left_out]

@@ -1,16 +1,13 @@
 """Log records: those about a task, or a step, have the same five fields, wherever they come from."""
 
-import ast
 import contextlib
 import gc
 import logging
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-import pynamodb_tracker
 from pynamodb_tracker import GiveUp, Step, Task, TaskNotFoundError, UseCase, Worker
 from pynamodb_tracker.aws_lambda import handles
 from pynamodb_tracker.instrumentation import Hook, RunDetails, add_hook
@@ -19,24 +16,6 @@ from tests.support.engines import empty_tables, opened
 from tests.support.workers import Broken
 
 FIELDS = ("use_case_id", "step", "task_id", "attempt", "fence")
-
-METHODS = {f"log.{level}" for level in ("log", "debug", "info", "warning", "error", "exception", "critical")}
-
-ABOUT_NO_TASK = [
-    ("aws_lambda/publisher.py", "the bus has refused events"),
-    ("aws_lambda/trigger.py", "a function of the payload raised: nothing is known of the task yet"),
-    ("control/slots.py", "a slot could not be given back"),
-    ("dynamodb/batch_execute.py", "what an engine or a policy allows"),
-    ("dynamodb/connection.py", "a table that answers in small pieces"),
-    ("model/failure.py", "an exception that takes no note"),
-    ("web/decisions.py", "the audit log, whose lines are JSON"),
-    ("work/task_executor.py", "the worker stops"),
-    ("worker/team.py", "the file of a probe cannot be touched"),
-    ("worker/process_team.py", "a process that has ended"),
-    ("worker/process_team.py", "the worker stops"),
-    ("worker/team.py", "the worker starts"),
-]
-"""Modules, one for each record that is about no task and no step, and what it is about."""
 
 
 class LogTask(Task):
@@ -133,24 +112,3 @@ def test_a_record_about_a_task_says_which_run_it_is_about(
     with caplog.at_level(logging.WARNING, logger="pynamodb_tracker"):
         happens()
     assert [tuple(vars(record)[name] for name in FIELDS) for record in caplog.records] == fields
-
-
-def records(tree: ast.AST) -> Iterator[ast.Call]:
-    """Yield the calls that log something."""
-    for call in ast.walk(tree):
-        if isinstance(call, ast.Call) and ast.unparse(call.func) in METHODS:
-            yield call
-
-
-def test_every_record_has_the_fields_unless_it_is_about_no_task() -> None:
-    package = Path(pynamodb_tracker.__file__).parent
-    without = list[str]()
-    for path in sorted(package.rglob("*.py")):
-        lacking = [call for call in records(ast.parse(path.read_text("utf-8"))) if not has_fields(call)]
-        without += [str(path.relative_to(package))] * len(lacking)
-    assert without == sorted(module for module, _ in ABOUT_NO_TASK)
-
-
-def has_fields(call: ast.Call) -> bool:
-    extra = next((ast.unparse(each.value) for each in call.keywords if each.arg == "extra"), "")
-    return extra.endswith("fields") or "fields(" in extra

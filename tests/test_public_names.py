@@ -1,10 +1,7 @@
-import ast
 import inspect
 import re
-import sys
 import tomllib
 from importlib import metadata, resources
-from itertools import chain
 from operator import attrgetter
 
 import pytest
@@ -187,21 +184,3 @@ def test_completion_offers_no_method_that_refuses_tasks_and_nothing_private() ->
 
 def test_the_package_is_typed() -> None:
     assert resources.files("pynamodb_tracker").joinpath("py.typed").is_file()
-
-
-def test_every_package_that_the_library_imports_is_declared() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    extras = project["optional-dependencies"]
-    lists = [project["dependencies"], *(extras[name] for name in extras.keys() - {"bench", "dev", "docs"})]
-    declared = {re.split(r"[^\w-]", each)[0].lower() for each in chain(*lists)}
-    imported = set()
-    for path in (ROOT / "pynamodb_tracker").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Import):
-                imported |= {alias.name.partition(".")[0] for alias in node.names}
-            elif isinstance(node, ast.ImportFrom) and node.module:
-                imported.add(node.module.partition(".")[0])
-    imported -= sys.stdlib_module_names | {"pynamodb_tracker"}
-    imported -= {"pytest", "typing_extensions"}  # what imports our plugin; what only type checkers import
-    distributions = metadata.packages_distributions()
-    assert {name for name in imported if declared.isdisjoint(map(str.lower, distributions[name]))} == set()

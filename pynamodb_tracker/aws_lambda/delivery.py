@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from pynamodb.exceptions import PynamoDBException
 
@@ -296,22 +296,21 @@ class Delivery:
                     self._undone += lane[place:]
                 return
             self._began = True
-            is_done = self._run(record)
-            if is_done is None:
-                with self._guard:
+            if (then := self._run(record)) == "continue":
+                continue
+            with self._guard:
+                if then == "run alone":
                     self._alone.append(lane[place:])
-                return
-            if not is_done:
-                with self._guard:
-                    self._undone += lane[place:]
-                    if not self._trigger.is_stream:
-                        for blocked in lane[place + 1 :]:
-                            text = f"record {blocked.name} was not started: an earlier one in its group comes first"
-                            self._log.write(logging.INFO, text, blocked, outcome="left")
-                return
+                    return
+                self._undone += lane[place:]
+                if not self._trigger.is_stream:
+                    for blocked in lane[place + 1 :]:
+                        text = f"record {blocked.name} was not started: an earlier one in its group comes first"
+                        self._log.write(logging.INFO, text, blocked, outcome="left")
+            return
 
-    def _run(self, record: Record) -> bool | None:
-        """Run a record. Return False if it must be redelivered, and None if it was released to run alone."""
+    def _run(self, record: Record) -> Literal["continue", "redeliver", "run alone"]:
+        """Run a record. Return what to do with it and the later ones in its lane."""
         error: BaseException | None
         try:
             attempt = self._runner.run(record, self._trigger, self._invocation, self._batcher)
@@ -324,14 +323,15 @@ class Delivery:
                 text = "waits until all others have ended, because its last attempt may have killed the function"
                 with self._guard:
                     self._log.write(logging.WARNING, f"{attempt} {text}", record, outcome="released")
-                return None
+                return "run alone"
             error = self._error_of(attempt, record)
             with self._guard:
                 self._attempts.append(attempt)
                 self._runner.report(self._log, attempt, record)
-        if error is not None:
-            self._errors.append(error)
-        return error is None
+        if error is None:
+            return "continue"
+        self._errors.append(error)
+        return "redeliver"
 
     def _reply_to(self, reason: Reason | None) -> Reply:
         """Return the reply for a reason. None means that the task succeeded."""

@@ -152,7 +152,7 @@ def is_denied(error: Exception, theirs: Writes, own: Writes) -> bool:
     return has_named(theirs) and not has_named(own)
 
 
-def is_unheard(error: PynamoDBException) -> bool:
+def is_in_doubt(error: PynamoDBException) -> bool:
     return error.cause is not None and may_be_applied(error.cause)
 
 

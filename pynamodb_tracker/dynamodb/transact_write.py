@@ -20,12 +20,12 @@ CONFLICT = "TransactionConflict"  # another write was using one of the items
 class Unconfirmed:
     """A transaction that was refused or got no response."""
 
-    __slots__ = ("error", "is_temporary", "refused", "unheard")  # building a dataclass takes time
+    __slots__ = ("error", "in_doubt", "is_temporary", "refused")  # building a dataclass takes time
 
-    def __init__(self, error: TransactWriteError, *, refused: bool, unheard: bool, is_temporary: bool) -> None:
+    def __init__(self, error: TransactWriteError, *, refused: bool, in_doubt: bool, is_temporary: bool) -> None:
         self.error = error
         self.refused = refused  # the first write's condition failed
-        self.unheard = unheard  # it may have been applied, or may still be
+        self.in_doubt = in_doubt  # it may have been applied, or may still be
         self.is_temporary = is_temporary  # more time might have helped
 
 
@@ -43,7 +43,7 @@ def transact_write(
     https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html
     """
     request = {"TransactItems": list(writes), "ClientRequestToken": os.urandom(16).hex()}
-    tries, unheard = Tries(until), False
+    tries, in_doubt = Tries(until), False
     while True:
         try:
             connection_until(table, end_of_request(until)).dispatch("TransactWriteItems", request)
@@ -51,11 +51,11 @@ def transact_write(
             error = TransactWriteError(f"Failed to write transaction items: {cause}", cause)
             error.__cause__ = cause
             refused = [reason.code if reason else None for reason in error.cancellation_reasons][:1] == [REFUSED]
-            unheard |= is_conflict(cause)  # perhaps with its own earlier copy
+            in_doubt |= is_conflict(cause)  # perhaps with its own earlier copy
             is_final = is_proof(cause) or is_denied(cause, theirs, [write for write in writes if write not in theirs])
             if not tries.failed(cause, is_temporary=is_temporary(error) and not refused, is_final=is_final):
                 note_lost(cause, is_lost=tries.is_lost)
-                unheard |= tries.is_lost
-                return Unconfirmed(error, refused=refused, unheard=unheard, is_temporary=tries.is_temporary)
+                in_doubt |= tries.is_lost
+                return Unconfirmed(error, refused=refused, in_doubt=in_doubt, is_temporary=tries.is_temporary)
         else:
             return None

@@ -5,17 +5,8 @@ from itertools import pairwise
 from traceback import walk_tb
 from types import FrameType
 
-from pynamodb.exceptions import PynamoDBException
-
-from pynamodb_tracker.exceptions import TrackerError
-
 _STOPS = ("SIGTERM", "SIGINT", "SIGQUIT", "SIGHUP", "SIGBREAK")
 """The signals that stop a program, some of them only on some systems."""
-
-
-def is_interrupt(error: BaseException) -> bool:
-    """Return whether an exception came from a signal, a timeout or another thread."""
-    return not issubclass(type(error), (PynamoDBException, TrackerError))
 
 
 def is_stop(error: BaseException) -> bool:

@@ -29,7 +29,7 @@ from pynamodb_tracker.exceptions import (
 from pynamodb_tracker.execution.call import has_returned
 from pynamodb_tracker.execution.context import ExecutionContext, choose_next, hold
 from pynamodb_tracker.execution.heartbeat import Heartbeat
-from pynamodb_tracker.execution.interrupts import is_cancellation, is_interrupt, is_stop
+from pynamodb_tracker.execution.interrupts import is_cancellation, is_stop
 from pynamodb_tracker.execution.retry_policy import RetryPolicy, delay_after, uses_up_attempt
 from pynamodb_tracker.instrumentation import RunDetails, log
 from pynamodb_tracker.model.failure import add_note
@@ -255,8 +255,10 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         call: list[object] = []  # a signal handler could raise after a call of object()
         try:
             return self._end(error, call)
-        except BaseException as raised:
-            if self.phase != "ended" and self.journal is not None and is_interrupt(raised):
+        except (PynamoDBException, TrackerError):
+            raise
+        except BaseException as raised:  # from a signal, a timeout or another thread
+            if self.phase != "ended" and self.journal is not None:
                 self._end_once_more(self.journal, error, call, raised)
             raise
         finally:

@@ -18,7 +18,7 @@ from pynamodb.expressions.operand import Path
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item, Refused
-from pynamodb_tracker.dynamodb.error_codes import is_unheard
+from pynamodb_tracker.dynamodb.error_codes import is_in_doubt
 from pynamodb_tracker.dynamodb.limits import check
 from pynamodb_tracker.dynamodb.retries import slept_before_retry
 from pynamodb_tracker.exceptions import TaskNotFoundError, TaskNotReadyError, ValueNotStorableError
@@ -36,7 +36,6 @@ from pynamodb_tracker.writes.creations import build_new_task, can_put_again, put
 from pynamodb_tracker.writes.lock import new_token
 from pynamodb_tracker.writes.refusals import build_error, check_format, kept_changing_error
 from pynamodb_tracker.writes.transition import (
-    WAITS,
     ZERO,
     Same,
     StepStatements,
@@ -45,8 +44,6 @@ from pynamodb_tracker.writes.transition import (
     get,
     is_urgent,
     load_checked,
-    payload_removals,
-    round_removals,
 )
 
 T = TypeVar("T", bound=TaskRow)
@@ -154,7 +151,7 @@ class Merge(Generic[T]):
         self._token: str = self._new.row.creation
         """The row has this token once the request is stored, as `creation` or in `request_tokens`."""
         self._effect: Effect = "created"
-        self._unheard: tuple[str | None, int] | None = None
+        self._in_doubt: tuple[str | None, int] | None = None
         """The row's `creation` and `request_count` before a write that may still be applied."""
         self._errors: list[PynamoDBConnectionError] = []
         """Errors of requests without a response."""
@@ -166,7 +163,7 @@ class Merge(Generic[T]):
         try:
             return self._carry_out()
         except PynamoDBConnectionError as error:
-            if self._unheard is not None:
+            if self._in_doubt is not None:
                 add_note(error, f"pynamodb_tracker: {_DOUBT}")
             raise
         finally:
@@ -184,7 +181,7 @@ class Merge(Generic[T]):
             except PynamoDBConnectionError as error:
                 self._errors.append(error)
                 failure = error
-                if not is_unheard(error):
+                if not is_in_doubt(error):
                     raise
                 found = self._find(row, None, repeated=True)
             if merged := self._find_result(found):
@@ -204,20 +201,20 @@ class Merge(Generic[T]):
     def _find(self, before: T | None, item: Item | None, *, repeated: bool) -> T | None:
         """Return the row that refused a write, which may have been applied."""
         if repeated and before is not None:
-            self._unheard = before.creation, before.request_count or 0
+            self._in_doubt = before.creation, before.request_count or 0
         return get(self._model, self._task_id) if item is None else load_checked(self._model, item)
 
     def _find_result(self, row: T | None) -> Merged[T] | None:
         """Return the result if the row has this call's token. Raise if the row no longer remembers such old calls."""
         if row is not None and (row.creation == self._token or self._token in (row.request_tokens or ())):
-            self._unheard = None
+            self._in_doubt = None
             return self._build_result(row)
-        if self._unheard is None:
+        if self._in_doubt is None:
             return None
-        creation, asked = self._unheard
+        creation, asked = self._in_doubt
         if row is not None and row.creation == creation and (row.request_count or 0) <= asked + _KEPT_TOKENS:
             if (row.request_count or 0) != asked:
-                self._unheard = None  # it was not applied, and will be refused
+                self._in_doubt = None  # it was not applied, and will be refused
             return None
         raise self._errors[-1] if self._errors else UpdateError("Failed to update item: the first response was lost")
 
@@ -384,13 +381,13 @@ class Merge(Generic[T]):
             merge.is_urgent = self._urgent or is_urgent(row)
             if self._urgent:
                 merge.add(urgent=True)
-            merge.time, merge.due, merge.changes = now, due, {**changes, **payload_removals(row)}
+            merge.time, merge.due, merge.changes = now, due, {**changes, **repeats.payload_removals(row)}
         try:
             response = statements.send(merge, row.task_id, shows_row=True)
         except PynamoDBConnectionError as error:
             raise_if_invalid(row, {**self._own_changes, **changes}, error)
             raise
-        self._unheard = None
+        self._in_doubt = None
         return self._build_result(load(statements.model, response["Attributes"]))
 
     def _build_result(self, row: T) -> Merged[T]:
@@ -440,7 +437,7 @@ def build_merge(
 
 def restart_values(token: str, row: TaskRow) -> dict[str, Any]:
     """Return the attributes with which a finished task begins a new round."""
-    removed = {**dict.fromkeys(("queued", "expire_time", "release_count")), **WAITS, **round_removals(row)}
+    removed = {**dict.fromkeys(("queued", "expire_time", "release_count")), **repeats.round_removals(row)}
     return {"lock": token, "round": Same("lock"), "attempt": ZERO, **removed}
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from pynamodb.attributes import Attribute
+from pynamodb.attributes import Attribute, UnicodeAttribute
 from pynamodb.constants import NUMBER, STRING
 from pynamodb.exceptions import PynamoDBConnectionError
 
@@ -21,12 +21,13 @@ from pynamodb_tracker.model.changes import Changes
 from pynamodb_tracker.model.failure_log import failures_in_row
 from pynamodb_tracker.model.pending_request import PendingRequest
 from pynamodb_tracker.model.repeat import LastRun, Occurrence, Repeat
-from pynamodb_tracker.model.row import TaskRow, load
+from pynamodb_tracker.model.results import payload_attribute
+from pynamodb_tracker.model.row import OF_ROUND, TaskRow, load
 from pynamodb_tracker.status import END, Codes, end_of
 from pynamodb_tracker.writes import conditions as when
 from pynamodb_tracker.writes.lock import Claim, Journal, new_token
 from pynamodb_tracker.writes.participants import Participant
-from pynamodb_tracker.writes.transition import WAITS, StepStatements, Transition, get, payload_removals, round_removals
+from pynamodb_tracker.writes.transition import StepStatements, Transition, get
 
 _SECOND = timedelta(seconds=1)
 
@@ -197,9 +198,21 @@ def last_run(row: TaskRow, outcome: str, attempt: int, ended: datetime, created:
 def build_next_round(row: TaskRow, turn: Turn) -> Transition:
     """Return the transition to a turn at the first step. The new round accepts any payload."""
     begun = Transition("next round", row.tracker.steps[0].pending, due=turn.due)
-    begun.add(round=new_token(above=row.lock), **WAITS, **round_removals(row), **turn.values)
+    begun.add(round=new_token(above=row.lock), **round_removals(row), **turn.values)
     begun.changes = payload_removals(row)
     return begun
+
+
+def round_removals(row: TaskRow) -> dict[str, None]:
+    """Return the attributes that a new round removes: the wait, even if it is newer than the row, and the row's own."""
+    waits = "blockers", "awaited_signals", "signals", "wait_until"
+    return dict.fromkeys((*waits, *sorted(OF_ROUND & row._row_state.stored.keys())))
+
+
+def payload_removals(model: TaskRow | type[TaskRow]) -> Changes:
+    """Return changes that remove all payload fingerprints, as a new round does."""
+    names = [payload_attribute(each.pending) for each in model.tracker.steps]
+    return {name: (UnicodeAttribute(attr_name=name), None) for name in names}
 
 
 def first_stored_turn(repeat: Repeat, at: datetime) -> tuple[datetime, Item] | None:

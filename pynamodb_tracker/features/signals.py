@@ -112,6 +112,13 @@ def _parked(begun: tuple[int, ...]) -> Condition:
 
 
 @guard
+def same_round() -> Condition:
+    """Require the round that a callback names."""
+    token = parameter(TaskRow.round, "seen_round")
+    return (TaskRow.round == token) | (TaskRow.round.does_not_exist() & (TaskRow.creation == token))
+
+
+@guard
 def first_round() -> Condition:
     """Require a task that never started over, and is older than the signal."""
     creation = TaskRow.creation
@@ -172,7 +179,7 @@ def attributes_of_exported(
 def build_send_write(model: type[TaskRow], name: str, form: str, *, of_round: bool) -> PreparedWrite:
     """Build the write of a signal: `more`, `last`, `late`, `early`, or `first`, which also adds the map."""
     begun = (*(code for codes in model.tracker.steps for code in codes.own if code != codes.pending), END)
-    guards = [when.same_round() if of_round else first_round(), when.known_format()]
+    guards = [same_round() if of_round else first_round(), when.known_format()]
     path: Any = Path(["signals", name])
     changes: list[Any] = [path.set(parameter(TaskRow.signals, "signal"))]
     if form == "more":

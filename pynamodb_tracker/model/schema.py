@@ -17,7 +17,7 @@ from pynamodb.models import Model
 from pynamodb_tracker.arguments import LONGEST, check_flags, did_you_mean, shown, written_as
 from pynamodb_tracker.dynamodb.connection import SharedConnection
 from pynamodb_tracker.exceptions import DefinitionError
-from pynamodb_tracker.status import CANCELLED, END, Codes, end_of, name_of
+from pynamodb_tracker.status import CANCELLED, END, Codes, Status, end_of
 
 SEPARATOR = "#"
 _LANE = "u"
@@ -322,7 +322,12 @@ class Schema:
         return next((codes.step for codes in self.steps if codes.pending == number), str(number))
 
     def name_of(self, code: int) -> str:
-        return name_of(code, self.steps)
+        for codes in self.steps:
+            if code in codes.own:
+                return f"{codes.step} {codes.own[code]}"
+            if code == codes.succeeded and end_of(code):
+                return f"{codes.step} {Status.SUCCEEDED}"
+        return end_of(code) or f"unknown {code}"
 
 
 def types_of(definitions: Iterable[Mapping[str, str]]) -> dict[str, str]:

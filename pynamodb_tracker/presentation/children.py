@@ -97,18 +97,15 @@ def find_blocked(steps: Sequence[BoundStep[Any]]) -> tuple[list[Blocked], bool]:
         found = step.pending.index_page(limit=MOST_CHECKED, latest_due_first=True)
         return [each.task_id for each in found.tasks if each.due_time == clock.NEVER]
 
-    waiting = dict(zip(steps, side_by_side(waiting_ids, steps), strict=True))
-    return blocked_among(waiting), sum(map(len, waiting.values())) >= MOST_CHECKED
-
-
-def blocked_among(waiting: Mapping[BoundStep[Any], Sequence[str]]) -> list[Blocked]:
-    steps = {task_id: step for step, ids in waiting.items() for task_id in ids}
-    if not steps:
-        return []
-    ids = list(steps)[:MOST_CHECKED]
-    parents = rows_to_show(next(iter(waiting)).model, ids)
+    found = zip(steps, side_by_side(waiting_ids, steps), strict=True)
+    waiting = {task_id: step for step, ids in found for task_id in ids}
+    if not waiting:
+        return [], False
+    ids = list(waiting)[:MOST_CHECKED]
+    parents = rows_to_show(steps[0].model, ids)
     families = families_of([parents[task_id] for task_id in ids if task_id in parents], _MOST_OF_THEM)
-    return [Blocked(steps[task_id], task_id, each) for (task_id, _), each in families.items() if each.blockers]
+    blocked = [Blocked(waiting[task_id], task_id, each) for (task_id, _), each in families.items() if each.blockers]
+    return blocked, len(waiting) >= MOST_CHECKED
 
 
 def families_of(tasks: Sequence[TaskRow], most: int) -> dict[RowKey, Family]:

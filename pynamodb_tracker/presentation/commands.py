@@ -7,6 +7,7 @@ from typing import Any
 from pynamodb_tracker import clock
 from pynamodb_tracker.control.item import Pause, in_force
 from pynamodb_tracker.control.records import record
+from pynamodb_tracker.model.hydration import rows_to_show
 from pynamodb_tracker.model.signals import too_late
 from pynamodb_tracker.presentation.task_facts import is_only_due_later
 from pynamodb_tracker.step.bound import BoundStep
@@ -39,12 +40,10 @@ def send_signal(
     return sent.task, sent.effect, is_new
 
 
-def run_now(model: type[Task], task_id: str) -> bool:
-    """Make a task due now if it is only due later, and return whether it was."""
-    is_later = is_only_due_later(model.get_task(task_id, with_data=False))
-    if is_later:
-        model.create_or_merge(task_id)
-    return is_later
+def run_now(model: type[Task], task_id: str) -> Task | None:
+    """Make a task due now and return it. Return None, without a change, if it is not only due later."""
+    row = rows_to_show(model, [task_id]).get(task_id)
+    return model.create_or_merge(task_id).task if row is not None and is_only_due_later(row) else None
 
 
 def pause(step: BoundStep[Any], until: datetime | None, reason: str, by: str) -> tuple[Pause, bool]:

@@ -302,11 +302,15 @@ def _find_failures(found: Glance, step: StepGlance, row: StepRow) -> tuple[list[
     return needs, few
 
 
-def _reopen_action(group: ErrorGroup[State[Any]]) -> Action:
+def _bulk_link(verb: str, group: ErrorGroup[State[Any]]) -> Link:
     which = {"step": group.state.step, "state": group.state.status, "error": group.pattern, "exactly": 1}
+    return Link(group.state.model, "bulk", {"verb": verb, **which})
+
+
+def _reopen_action(group: ErrorGroup[State[Any]]) -> Action:
     text = max(group.error.replace("…", "#").split("#"), key=len).strip()
     command = ("reopen", f"{group.state.step}.{group.state.status}", "--error-contains", text)
-    return Action("Reopen…", Link(group.state.model, "bulk", {"verb": "reopen", **which}), command, "reopen")
+    return Action("Reopen…", _bulk_link("reopen", group), command, "reopen")
 
 
 def _verb(number: Number, one: str, many: str) -> str:
@@ -387,8 +391,8 @@ def _find_given_up(step: StepGlance, row: StepRow) -> list[Need]:
         link = tasks_link(state, error=group.pattern, exactly=1, newest=1)
         title = sentence(strong(number.at_least), " gave up at ", link, ": ", Part(group.error, "code"))
         detail = sentence(f"reopen or cancel {_verb(number, 'it', 'them')}")
-        reopen = _reopen_action(group)
-        actions = [reopen, Action("List", link.link, ("list", *reopen.command[1:]))]
+        reopen, cancel = _reopen_action(group), Action("Cancel…", _bulk_link("cancel_task", group), (), "cancel_task")
+        actions = [reopen, cancel, Action("List", link.link, ("list", *reopen.command[1:]))]
         needs.append(Need("gave_up", of.model, of.name, number, group.first, title, detail, actions))
     causes, aside = len(groups) - len(needs), row.set_aside
     more = joined(

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypedDict, TypeVar, Un
 
 from pynamodb.constants import STRING
 
-from pynamodb_tracker import arguments, clock, query, transitions
+from pynamodb_tracker import arguments, clock, transitions
 from pynamodb_tracker.exceptions import ConcurrencyLimitReachedError, StepPausedError, TaskError, TaskNotStartableError
 from pynamodb_tracker.execution.retry_policy import RetryPolicy
 from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.query.due import DueTasks
+from pynamodb_tracker.query.state_scan import Window
 from pynamodb_tracker.status import Codes, Status, end_of
 from pynamodb_tracker.step.state import State, window
 from pynamodb_tracker.work.listeners import tell_created
@@ -112,18 +114,18 @@ class StepDefinition(Generic[T]):
         only: States = (),
         error_contains: str | None = None,
         goes_on: Callable[[], bool] | None = None,
-    ) -> query.DueTasks[T]:
+    ) -> DueTasks[T]:
         """Return the due and abandoned tasks. Their ids end when `goes_on` returns False."""
         which = window(since, until), self.codes_to_do(only)
         like = arguments.check_text("error_contains", error_contains)
         return self._find_due(*which, error_contains=like, goes_on=goes_on)
 
-    def due_codes_in(self, shard: int, *codes: int) -> query.DueTasks[T]:
-        return self._find_due(query.Window(), frozenset(codes), shards=slice(shard, shard + 1))
+    def due_codes_in(self, shard: int, *codes: int) -> DueTasks[T]:
+        return self._find_due(Window(), frozenset(codes), shards=slice(shard, shard + 1))
 
-    def _find_due(self, within: query.Window, only: frozenset[int], **which: Any) -> query.DueTasks[T]:
+    def _find_due(self, within: Window, only: frozenset[int], **which: Any) -> DueTasks[T]:
         most = self.declared.max_attempts
-        return query.DueTasks(self.model, self.codes, clock.now(), within, only=only, max_attempts=most, **which)
+        return DueTasks(self.model, self.codes, clock.now(), within, only=only, max_attempts=most, **which)
 
     def is_startable(self, task_id: str) -> bool:
         """Read a task, and return whether it is worth starting now."""
@@ -212,7 +214,7 @@ class StepDefinition(Generic[T]):
         """Return the error that a claim of the task would raise, or else one about the pause or the full limit."""
         operation, row = f"start {self.codes.step} of", transitions.get(self.model, task_id)
         if row is None:
-            return refusals.not_found_error(self.statements, task_id, operation)
+            return refusals.not_found_error(self.model, task_id, operation)
         if payload is not None and refusals.is_other_payload(self.statements, row, payload):
             return refusals.payload_mismatch(row, operation)
         if not (refusals.is_startable(row, self.codes, clock.now()) or row.status in self.also_from):

@@ -13,7 +13,7 @@ from pynamodb_tracker.arguments import check_key, check_task_id, shown
 from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.model import strict_json
 from pynamodb_tracker.model.row import TaskRow, load, readable
-from pynamodb_tracker.query import Position, StateScan
+from pynamodb_tracker.query.state_scan import Position, StateScan
 
 P = TypeVar("P")
 T_co = TypeVar("T_co", bound=TaskRow, covariant=True)

@@ -7,13 +7,13 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
 
 from pynamodb_tracker import clock
-from pynamodb_tracker import query as index
 from pynamodb_tracker.aio.lazy import ahead, awaited
 from pynamodb_tracker.arguments import check_flags, check_limit, check_time
 from pynamodb_tracker.clock import stamp
 from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.query import Count
+from pynamodb_tracker.query import due, full_scan
+from pynamodb_tracker.query.state_scan import StateScan, Window, position
 from pynamodb_tracker.status import Status, end_of
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ class State(Generic[T]):
         for entry in scan.entries(limit and limit + 1):
             if more := len(found) == limit:
                 break
-            scan.positions[entry["status_key"]["S"]] = index.position(entry)
+            scan.positions[entry["status_key"]["S"]] = position(entry)
             found[entry["task_id"]["S"]] = entry
         return IndexPage(
             [IndexEntry.of(entry) for entry in found.values()], cursor_of(scan_id, scan.positions) if more else None
@@ -179,9 +179,9 @@ class State(Generic[T]):
         *,
         latest_due_first: bool = False,
         with_data: bool = True,
-    ) -> index.StateScan[T]:
+    ) -> StateScan[T]:
         within = window(since, until)
-        return index.StateScan(self.model, self.code, within, latest_due_first=latest_due_first, with_data=with_data)
+        return StateScan(self.model, self.code, within, latest_due_first=latest_due_first, with_data=with_data)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, State):
@@ -208,32 +208,32 @@ class CancelledOf(Protocol):
     def __get__(self, instance: TaskRow, owner: Any) -> CancelRecord | None: ...
 
 
-def window(since: datetime | None, until: datetime | None) -> index.Window:
+def window(since: datetime | None, until: datetime | None) -> Window:
     since, until = check_time("since", since), check_time("until", until)
     if since is not None and until is not None and since >= until:
         raise ValueError(f"the window is empty: since={since} is not before until={until}")
-    return index.Window(since, until)
+    return Window(since, until)
 
 
 def due_until(state: State[T], latest: datetime) -> Iterator[T]:
     """Return a state's tasks that are due until then, in order, without data."""
-    return index.StateScan(state.model, state.code, index.Window(), latest=latest, with_data=False).rows()
+    return StateScan(state.model, state.code, Window(), latest=latest, with_data=False).rows()
 
 
-def counted(model: type[T]) -> dict[State[T], Count]:
+def counted(model: type[T]) -> dict[State[T], full_scan.Count]:
     """Return the number of tasks in every state of the index, and in codes that no step declares.
 
     Succeeded tasks from before an `index_succeeded=False` are not counted.
     """
-    found, states = index.counts(model), model._states  # noqa: SLF001 - hidden from users
+    found, states = full_scan.counts(model), model._states  # noqa: SLF001 - hidden from users
     unknown: dict[int, State[T]] = {code: State(model, "", None, code) for code in found.keys() - states.keys()}
     known = {code: state for code, state in {**states, **unknown}.items() if model.tracker.is_indexed(code)}
-    return {state: found.get(code, Count()) for code, state in sorted(known.items())}
+    return {state: found.get(code, full_scan.Count()) for code, state in sorted(known.items())}
 
 
 def waiting_in(state: State[T], since: datetime | None, until: datetime | None) -> Iterator[T]:
     """Yield the tasks that wait for other tasks or signals, the latest due first, without data."""
-    scan = index.StateScan(state.model, state.code, window(since, until), latest_due_first=True, with_data=False)
+    scan = StateScan(state.model, state.code, window(since, until), latest_due_first=True, with_data=False)
     now = stamp(clock.now())
     for row in scan.rows():
         if row._row_state.stored["due_time"]["S"] <= now:
@@ -246,18 +246,18 @@ def given_up(
     model: type[T], steps: Collection[str], since: datetime | None, until: datetime | None, *, most: int
 ) -> tuple[list[T], bool]:
     """Do what the query does, which searches up to `most` tasks at the first step, about 40 per read unit."""
-    return index.given_up(model, steps, window(since, until), most)
+    return due.given_up(model, steps, window(since, until), most)
 
 
 def peek(state: State[T], most: int, *, latest_due_first: bool = False) -> tuple[list[Item], bool]:
     """Return the main values of a state's first index entries, and whether there are more. One request per shard."""
-    return index.StateScan(state.model, state.code, window(None, None), latest_due_first=latest_due_first).peek(most)
+    return StateScan(state.model, state.code, Window(), latest_due_first=latest_due_first).peek(most)
 
 
 def count_due(state: State[T], now: datetime, *, later: bool, up_to: int) -> int:
     """Return how many of a state's tasks are due until then, or `later`, at most `up_to`."""
-    due: dict[str, Any] = {"after": now} if later else {"latest": now}
-    return index.StateScan(state.model, state.code, window(None, None), **due).count(up_to)
+    which: dict[str, Any] = {"after": now} if later else {"latest": now}
+    return StateScan(state.model, state.code, Window(), **which).count(up_to)
 
 
-all_tasks = index.tasks
+all_tasks = full_scan.tasks

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from pynamodb.exceptions import DoesNotExist
 
-from pynamodb_tracker import arguments, query, transitions
+from pynamodb_tracker import arguments, transitions
 from pynamodb_tracker.aio.lazy import async_version_of
 from pynamodb_tracker.exceptions import TaskNotFoundError
 from pynamodb_tracker.model import hydration, strict_json
 from pynamodb_tracker.model.row import readable
 from pynamodb_tracker.model.row_state import unreadable_in
+from pynamodb_tracker.query.full_scan import to_delete
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.definition import note_created
@@ -503,7 +504,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
             return "succeeded"
 
         groups: list[str] = []
-        report = report_of_each(query.to_delete(cls, groups), delete, threads)
+        report = report_of_each(to_delete(cls, groups), delete, threads)
         if groups:
             from pynamodb_tracker.features.groups.repair import forget  # noqa: PLC0415 - few cold starts need it
 

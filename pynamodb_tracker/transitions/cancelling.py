@@ -28,7 +28,6 @@ from pynamodb_tracker.model.worker_name import this_worker
 from pynamodb_tracker.status import CANCELLED, Codes, end_of
 from pynamodb_tracker.transitions.commands import Command, build_entry, check_found, has_entry
 from pynamodb_tracker.writes import conditions as when
-from pynamodb_tracker.writes.conditions import seen_values
 from pynamodb_tracker.writes.participants import Action, Participant, Reason, send_though_busy
 from pynamodb_tracker.writes.refusals import build_error, check_life, describe_holder, is_abandoned, kept_changing_error
 from pynamodb_tracker.writes.transition import ZERO, StepStatements, Transition, get, is_urgent
@@ -126,11 +125,11 @@ def cancel(model: type[Any], task_id: str, asked: Cancel) -> Cancellation[Any]:
     cancelled tasks.
     """
     model.tracker.use_case  # noqa: B018 - a TypeError on the table class, which lacks steps
-    first, meant, was_running = _statements(model)[0], None, False
+    meant, was_running = None, False
     plans, done, sent = list[_Plan](), list[Child](), list[Failure]()
     try:
         for _ in range(2 * len(model.tracker.steps) + _TRIES):
-            row = check_found(first, get(model, task_id), task_id, "cancel")
+            row = check_found(model, get(model, task_id), task_id, "cancel")
             check_life(row, meant, "cancel")
             meant = row
             if any(has_entry(row, entry) for entry in sent):  # a repeated request met its own success
@@ -242,12 +241,9 @@ def _cancellation(row: Any, done: Sequence[Child], *, running: bool, is_own: boo
     return Cancellation(row, effect, running, found and (found.use_case, found.task_id), children)
 
 
-def _statements(model: type[Any]) -> list[StepStatements[Any]]:
-    return [step._definition.statements for step in model._bound_steps.values()]
-
-
 def _step_of(row: TaskRow) -> StepStatements[Any]:
-    for statements in _statements(type(row)):
+    for step in type(row)._bound_steps.values():
+        statements: StepStatements[Any] = step._definition.statements
         if row.status in statements.codes.own:
             return statements
     kind: type[TaskNotStartableError]
@@ -277,7 +273,7 @@ def build_cancel(row: TaskRow, codes: Codes, to: Codes | None, record: CancelRec
     if held:
         cancel.add(when.held_as_seen(codes), seen={"seen_lock": row.lock})
     else:
-        cancel.add(when.as_read(), when.later_token(), when.membership_seen(membership), seen=seen_values(row))
+        cancel.add(when.as_read(), when.later_token(), when.membership_seen(membership), seen=when.seen_values(row))
         if row.status == codes.in_progress:
             cancel.add(when.lock_expired())
         if to is not None and row.tracker.lane_codes:

@@ -10,7 +10,7 @@ from pynamodb.exceptions import PynamoDBConnectionError, PynamoDBException, Tran
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item, Refused
-from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_unheard
+from pynamodb_tracker.dynamodb.error_codes import is_in_doubt, is_invalid
 from pynamodb_tracker.dynamodb.retries import ending_by, persist
 from pynamodb_tracker.exceptions import (
     TaskError,
@@ -29,7 +29,6 @@ from pynamodb_tracker.transitions.commands import spend
 from pynamodb_tracker.transitions.ending import fail, release
 from pynamodb_tracker.writes import conditions as when
 from pynamodb_tracker.writes import refusals
-from pynamodb_tracker.writes.conditions import seen_values
 from pynamodb_tracker.writes.creations import NewTask, build_pending_task, put
 from pynamodb_tracker.writes.lock import Claim, Journal, new_token
 from pynamodb_tracker.writes.participants import after_claim
@@ -192,7 +191,7 @@ class _Call(Generic[T]):
             # A late claim could take the task that the caller would create.
             if self.creates and self.new is None and len(self.tokens) > 1:
                 raise refusals.kept_changing_error(model, self.task_id, self.operation, len(self.tokens) - 1)
-            raise refusals.not_found_error(self.statements, self.task_id, self.operation)
+            raise refusals.not_found_error(self.statements.model, self.task_id, self.operation)
         return row
 
     def _is_worth_reading(self, item: Item | None) -> bool:
@@ -230,7 +229,7 @@ class _Call(Generic[T]):
         if isinstance(error, TransactWriteError):  # an earlier try of it may have got no response
             return not is_invalid(error)
         if isinstance(error, PynamoDBConnectionError):
-            return self.in_doubt or is_unheard(error)
+            return self.in_doubt or is_in_doubt(error)
         # Any other exception has interrupted a claim.
         return not isinstance(error, PynamoDBException | TrackerError)
 
@@ -314,7 +313,7 @@ def _send_first_write(claim: Claim[T], write: Transition) -> Claim[T]:
     except Refused:  # another worker, or a command, has taken it since
         operation, row = f"start {claim.step} of", get(claim.statements.model, claim.task.task_id)
         if row is None:
-            raise refusals.not_found_error(claim.statements, claim.task.task_id, operation) from None
+            raise refusals.not_found_error(claim.statements.model, claim.task.task_id, operation) from None
         raise refusals.refusal(claim.statements, row, operation) from None
     row = load(claim.statements.model, write.stored_after(claim.task._row_state.stored))
     return Claim(claim.statements, row, claim.token, claim.before)
@@ -323,5 +322,5 @@ def _send_first_write(claim: Claim[T], write: Transition) -> Claim[T]:
 def build_shut_out(row: TaskRow, token: str) -> Transition:
     """Block late claims by raising an idle task's token."""
     shut_out = Transition("shut out", None, when.state_seen(), when.lock_seen(is_there=row.lock is not None))
-    shut_out.add(seen={**seen_values(row), "seen_lock": row.lock}, lock=token)
+    shut_out.add(seen={**when.seen_values(row), "seen_lock": row.lock}, lock=token)
     return shut_out

@@ -20,7 +20,7 @@ from pynamodb_tracker.model.worker_name import this_worker
 from pynamodb_tracker.status import CANCELLED, END, Status, end_of
 from pynamodb_tracker.writes import conditions as when
 from pynamodb_tracker.writes import refusals
-from pynamodb_tracker.writes.conditions import PreparedWrite, seen_values
+from pynamodb_tracker.writes.conditions import PreparedWrite
 from pynamodb_tracker.writes.lock import new_token
 from pynamodb_tracker.writes.participants import (
     Action,
@@ -97,7 +97,7 @@ def build_ignore(statements: StepStatements[T], row: T) -> Transition:
     """Ignore a task, which stops waiting for its turn in a group."""
     membership = membership_of(row)
     ignore = Transition("ignore", statements.codes.ignored, when.as_read(), when.free(statements.codes))
-    ignore.add(when.later_token(), when.membership_seen(membership), seen=seen_values(row))
+    ignore.add(when.later_token(), when.membership_seen(membership), seen=when.seen_values(row))
     if membership is Membership.QUEUE:
         ignore.add(turn_due_time=None, blockers=None)
     elif membership is Membership.QUEUE_AND_OTHERS:
@@ -145,7 +145,7 @@ def unlock(
         return unlocked
     found = get(statements.model, task_id)
     if found is None:
-        raise refusals.not_found_error(statements, task_id, operation)
+        raise refusals.not_found_error(statements.model, task_id, operation)
     refusals.check_life(found, row, operation)
     # The entry shows that a repeated request met its own success.
     if found.status in (codes.pending, codes.failed) or has_entry(found, entry):
@@ -158,13 +158,13 @@ def unlock(
 def read_task(statements: StepStatements[T], task_id: str, operation: str, found: T | None = None) -> T:
     """Read a command's task unless it was `found`. Raise if it does not exist or its format is unknown."""
     row = get(statements.model, task_id) if found is None else check_tracker_attributes(found)
-    return check_found(statements, row, task_id, operation)
+    return check_found(statements.model, row, task_id, operation)
 
 
-def check_found(statements: StepStatements[T], row: T | None, task_id: str, operation: str) -> T:
+def check_found(model: type[T], row: T | None, task_id: str, operation: str) -> T:
     """Return a row, or raise if there is none or its format is unknown."""
     if row is None:
-        raise refusals.not_found_error(statements, task_id, operation)
+        raise refusals.not_found_error(model, task_id, operation)
     refusals.check_format(row, operation)
     return row
 
@@ -192,7 +192,7 @@ def spend(statements: StepStatements[T], row: T, now: datetime) -> T | None:
 
 def build_spend(statements: StepStatements[T], row: T, *, abandoned: bool) -> Transition:
     spend = Transition("spend abandoned" if abandoned else "spend", statements.codes.ignored, when.as_read())
-    spend.add(*([when.lock_expired()] if abandoned else []), seen=seen_values(row))
+    spend.add(*([when.lock_expired()] if abandoned else []), seen=when.seen_values(row))
     return spend
 
 
@@ -201,7 +201,7 @@ def build_skip(row: TaskRow, following: Transition, *, abandoned: bool) -> Trans
     skip = Transition("skip", following.code, when.as_read(), due=following.due)
     skip.add(when.requests_as_seen(is_there=row.request_count is not None))
     skip.add(*([when.lock_expired()] if abandoned else []))
-    skip.seen, skip.changes = {**seen_values(row), "seen_asked": str(row.request_count)}, following.changes
+    skip.seen, skip.changes = {**when.seen_values(row), "seen_asked": str(row.request_count)}, following.changes
     skip.add(attempt=ZERO, release_count=None, **{**following.values, "round": Same("lock")})
     return skip
 
@@ -391,7 +391,7 @@ def build_delete(model: type[TaskRow], *guards: when.Guard, membership: Membersh
 
 def _delete(model: type[T], row: T, now: datetime, *, held: bool) -> None:
     values = {
-        **seen_values(row),
+        **when.seen_values(row),
         "now_minus_margin": clock.stamp(now - model.tracker.margin),
         "seen_parent": row.parent,
     }

@@ -9,7 +9,7 @@ from pynamodb.exceptions import PynamoDBConnectionError, TransactWriteError
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item, Refused
-from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_unheard
+from pynamodb_tracker.dynamodb.error_codes import is_in_doubt, is_invalid
 from pynamodb_tracker.dynamodb.retries import slept_before_retry
 from pynamodb_tracker.exceptions import LockLostError
 from pynamodb_tracker.features.overflow import expire, log_failures
@@ -26,7 +26,7 @@ from pynamodb_tracker.writes.participants import (
     Participant,
     after_last_failure,
     change_other_end,
-    check_decision,
+    check_signals,
     giving_up_guards,
     ignoring_participants,
     last_run,
@@ -93,14 +93,14 @@ def send_until_landed(
                 return
         statements.send(end, task_id, until=claim.expire_time)
     except Refused as refused:
-        journal.is_in_doubt = journal.is_in_doubt or refused.repeated
+        journal.end_in_doubt = journal.end_in_doubt or refused.repeated
         found = get(statements.model, task_id, until=claim.expire_time)
-        journal.is_in_doubt = False
+        journal.end_in_doubt = False
         if not has_landed(claim, found):
             is_lost = found is None or not claim.holds(found)
             raise (lock_lost_error(claim, "finish", found) if is_lost else RowChanged(cast("T", found))) from None
     except (PynamoDBConnectionError, TransactWriteError) as error:
-        journal.is_in_doubt = journal.is_in_doubt or is_unheard(error)
+        journal.end_in_doubt = journal.end_in_doubt or is_in_doubt(error)
         raise
 
 
@@ -177,7 +177,7 @@ def fail(
         if not _send_failure(journal, failed, failure, participants, optional):
             failures, logged = [], False
     except RowChanged as changed:
-        check_decision(journal, changed.row)
+        check_signals(journal, changed.row)
         raise lock_lost_error(claim, "finish", changed.row) from None  # only a damaged row is refused here
     for problem in optional.problems if optional else ():
         add_note(error, f"pynamodb_tracker: {problem}")

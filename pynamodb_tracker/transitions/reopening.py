@@ -19,7 +19,6 @@ from pynamodb_tracker.model.row import Membership, TaskRow, load, membership_of
 from pynamodb_tracker.status import CANCELLED, end_of
 from pynamodb_tracker.transitions.commands import check_found, read_task
 from pynamodb_tracker.writes import conditions as when
-from pynamodb_tracker.writes.conditions import Guard, seen_values
 from pynamodb_tracker.writes.lock import new_token
 from pynamodb_tracker.writes.participants import Action, send_though_busy
 from pynamodb_tracker.writes.refusals import build_error, kept_changing_error, refusal
@@ -45,13 +44,14 @@ _TRIES = 4
 def reopen_anywhere(model: type[Any], task_id: str, by: str | None, due_time: datetime | None, **options: bool) -> Any:
     """Reopen a task at the step where it was cancelled, has failed or is ignored."""
     model.tracker.use_case  # noqa: B018 - a TypeError on the table class, which lacks steps
-    steps = [step._definition.statements for step in model._bound_steps.values()]
-    row = check_found(steps[0], get(model, task_id), task_id, "reopen")
+    row = check_found(model, get(model, task_id), task_id, "reopen")
     cancelled = row.cancelled is not None and end_of(row.status) == "cancelled"
     code, found = (row.cancelled.step, row) if cancelled else (row.status, None)
-    for statements in steps:
-        if code in statements.codes.own:
-            return reopen(statements, task_id, by, due_time, found=found, cancelled=cancelled, **options)
+    for step in model._bound_steps.values():
+        if code in step._definition.codes.own:
+            return reopen(
+                step._definition.statements, task_id, by, due_time, found=found, cancelled=cancelled, **options
+            )
     why = "it has ended" if end_of(code) else f"this program declares no step {code}"
     raise build_error(row, TaskNotStartableError, "reopen", f"it is {row.tracker.name_of(row.status)}, and {why}")
 
@@ -167,7 +167,7 @@ class _Reopening(NamedTuple, Generic[T]):
         groups.change_of(type(row), row.group).entrants.append(member)
         unconfirmed = send_though_busy(statements.table, build_own, [groups])
         if unconfirmed is not None:
-            raise Refused(repeated=unconfirmed.unheard) if unconfirmed.refused else unconfirmed.error
+            raise Refused(repeated=unconfirmed.in_doubt) if unconfirmed.refused else unconfirmed.error
 
 
 def build_reopen(
@@ -187,7 +187,7 @@ def build_reopen(
         when.membership_seen(Membership.NONE if row is None else membership_of(row)),
     )
     if row is not None:
-        reopen.add(when.same_life(), seen={**seen_values(row), "seen_asked": str(row.request_count)})
+        reopen.add(when.same_life(), seen={**when.seen_values(row), "seen_asked": str(row.request_count)})
         reopen.due = waits_until(row)
     if urgent:
         reopen.is_urgent = True
@@ -209,7 +209,7 @@ def build_reentry(statements: StepStatements[T], token: str, row: T, *, kept: bo
         when.membership_seen(Membership.ENDED),
         when.same_life(),
     )
-    enter.seen = {**seen_values(row), "seen_awaits": sorted(row.awaited_signals or ())}
+    enter.seen = {**when.seen_values(row), "seen_awaits": sorted(row.awaited_signals or ())}
     appended = None if entry is None else Appended(entry, is_first=True)
     return _with_fresh_attempts(statements, enter, token, row, kept=kept, entry=appended)
 
@@ -234,7 +234,7 @@ def _with_fresh_attempts(
     return reopen
 
 
-def _waiting_guards(row: TaskRow | None) -> Sequence[Guard]:
+def _waiting_guards(row: TaskRow | None) -> Sequence[when.Guard]:
     if row is None or not is_parked(row):
         return when.waits_for_none(), when.awaits_seen(is_there=False)
     return (when.waits_for_others() if "blockers" in row._row_state.stored else when.waits_for_signals(),)

@@ -77,7 +77,7 @@ def save(journal: Journal[T]) -> None:
     else:
         sent, journal.saves = changes, journal.saves + 1
     try:
-        journal.unsure = changes, sent
+        journal.save_in_doubt = changes, sent
         send_save(journal, claim.statements.save(claim.token, journal.saves, sent), "save")
     except PynamoDBConnectionError as error:
         raise_if_invalid(claim.task, sent, error)
@@ -101,10 +101,11 @@ def commit(journal: Journal[T], actions: Sequence[Action], *, theirs: Sequence[A
     if unconfirmed is None:
         return
     try:
-        if (unconfirmed.refused or unconfirmed.unheard) and _was_applied(journal, number, unheard=unconfirmed.unheard):
+        may_be_applied = unconfirmed.refused or unconfirmed.in_doubt
+        if may_be_applied and _was_applied(journal, number, in_doubt=unconfirmed.in_doubt):
             return
     except LockLostError as error:
-        if unconfirmed.unheard:
+        if unconfirmed.in_doubt:
             doubt = "It may have been applied before, which cannot be found out"
             error.add_note(f"pynamodb_tracker: an earlier try got no response. {doubt}")
         raise error from unconfirmed.error
@@ -121,10 +122,10 @@ def check_in(claim: Claim[T], transaction: TransactWrite) -> None:
     checks.insert(0, checks.pop())
 
 
-def _was_applied(journal: Journal[T], number: int, *, unheard: bool) -> bool:
+def _was_applied(journal: Journal[T], number: int, *, in_doubt: bool) -> bool:
     """Return whether the row has counted that save. If not, block late copies of it."""
     saves = _saves_in_row(journal.claim)
-    while unheard and saves < number and not _keep_out(journal, saves):
+    while in_doubt and saves < number and not _keep_out(journal, saves):
         saves = _saves_in_row(journal.claim)
     return saves == number
 
@@ -161,7 +162,7 @@ def settle_unknown_writes(journal: Journal[T]) -> None:
     pending = journal.pending_success
     if pending is not None and pending.sent is not None:
         find_outcome(journal, pending)
-    if journal.unsure is not None:
+    if journal.save_in_doubt is not None:
         settle_save(journal)
     if pending is not None and pending.recorded:
         raise LockLostError(
@@ -301,7 +302,7 @@ def _changes_to_send(journal: Journal[T]) -> tuple[Changes, Changes]:
     """Return the block's changes and their sent form, which has a pointer to large data."""
     claim = journal.claim
     if journal.success is None:
-        if journal.unsure is not None:
+        if journal.save_in_doubt is not None:
             settle_save(journal)
         result = claim.statements.result, journal.result
         try:
@@ -359,7 +360,7 @@ def _succeed_together(
         unconfirmed = send_together(claim.statements.table, build_own, participants, more=more)
         if unconfirmed is None:
             note_pending_success(journal, pending, *cast("tuple[Changes, Transition]", pending.sent))
-        elif unconfirmed.refused or unconfirmed.unheard:
+        elif unconfirmed.refused or unconfirmed.in_doubt:
             found = _row_to_build_from(journal, pending, unconfirmed)
             if found is not None:
                 row = wait_before_retry(claim, found, retries)

@@ -155,7 +155,7 @@ class Decision:
         model, about = self.step.model, {"reason": self.reason, "by": self.by}
         options = {name: bool(self.form.get(name)) for name in ("children", "even_running")}
         if self.verb == "run_now":
-            return commands.run_now(model, task_id)
+            return commands.run_now(model, task_id) is not None
         if self.verb == "cancel_task":
             cancelled = model.cancel(task_id, **options, **about)
             return cancelled.effect != "already_cancelled" or bool(cancelled.children)

@@ -275,13 +275,6 @@ def waits_for_others() -> Condition:
 
 
 @guard
-def same_round() -> Condition:
-    """Require the round that a callback names."""
-    token = parameter(TaskRow.round, "seen_round")
-    return (TaskRow.round == token) | (TaskRow.round.does_not_exist() & (TaskRow.creation == token))
-
-
-@guard
 def has_no_rule() -> Condition:
     """Require a task that does not repeat, because its next occurrence depends on the row."""
     return TaskRow.repeat.does_not_exist()

@@ -289,4 +289,4 @@ def put(task: NewTask[T], *, until: datetime | None = None) -> None:
         met = reasons[0].raw_item if reasons and reasons[0] else None
         if is_missing_table(unconfirmed.error.cause):
             raise missing_table(table, unconfirmed.error.cause)
-        raise Refused(repeated=unconfirmed.unheard, item=met) if unconfirmed.refused else unconfirmed.error
+        raise Refused(repeated=unconfirmed.in_doubt, item=met) if unconfirmed.refused else unconfirmed.error

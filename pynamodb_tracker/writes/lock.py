@@ -166,14 +166,14 @@ class Journal(Generic[T]):
     obeys_control = False
     """Whether the success leads to required steps of other programs."""
     saves = 0
-    unsure: tuple[Changes, Changes] | None = None
+    save_in_doubt: tuple[Changes, Changes] | None = None
     """A save without a response: its changes and their sent form."""
     success: tuple[Changes, Changes] | None = None
     """The success's changes and their sent form, kept for a retry."""
     pending_success: PendingSuccess | None = None
     failure: Failure | None = None
     """The failure, kept for a retry."""
-    is_in_doubt = False
+    end_in_doubt = False
     """Whether the end may be recorded, because a response was lost."""
     interrupt: BaseException | None = None
     """An exception that looked like a problem with a value. It is raised after the end is recorded."""
@@ -227,7 +227,7 @@ class Journal(Generic[T]):
             raise _copy_proof(self.lost)
 
     def mark_saved(self, changes: Changes, sent: Changes) -> None:
-        self.unsure = None
+        self.save_in_doubt = None
         if changes:
             mark_saved(self.claim.task, changes, sent)
             if "data" in changes:

@@ -152,7 +152,7 @@ def send_with(
 def _why_not(unconfirmed: Unconfirmed, of_command: set[str]) -> Exception:
     """Return the error to raise. Outside `persist`, the codes `of_command` count as a refusal, too."""
     if unconfirmed.refused or (_codes(unconfirmed) & of_command and not is_persisting()):
-        return Refused(repeated=unconfirmed.unheard)
+        return Refused(repeated=unconfirmed.in_doubt)
     if not unconfirmed.is_temporary:
         return unconfirmed.error
     error = UpdateError(str(unconfirmed.error), unconfirmed.error.cause)
@@ -181,7 +181,7 @@ def send_together(
     Each try builds the participants first, because the own write may depend on them. Late copies are
     harmless, because their own writes are refused.
     """
-    unheard, retries = False, 0
+    in_doubt, retries = False, 0
     while True:
         built = [(participant, participant.actions()) for participant in participants]
         if 1 + len(more) + sum(len(actions) for _, actions in built) > _MOST_ACTIONS:
@@ -202,7 +202,7 @@ def send_together(
         unconfirmed = transact_write(table, actions, theirs=[*more, *optional])
         if unconfirmed is None:
             return None
-        unconfirmed.unheard = unheard = unheard or unconfirmed.unheard
+        unconfirmed.in_doubt = in_doubt = in_doubt or unconfirmed.in_doubt
         if not _is_participant_refused(unconfirmed, built, first=1 + len(more)):
             return unconfirmed
         if (retries >= TRIES - 1 and not is_persisting()) or not slept_before_retry(retries):
@@ -331,7 +331,7 @@ def giving_up_guards(journal: Any) -> Sequence[Guard]:
     return [guard for feature in features for guard in feature.giving_up_guards(journal)]
 
 
-def check_decision(journal: Any, row: TaskRow) -> None:
+def check_signals(journal: Any, row: TaskRow) -> None:
     """Raise a TaskNotReadyError if the run has decided without a signal that has come since."""
     _import("signals", "Waits").for_success(journal, row)
 

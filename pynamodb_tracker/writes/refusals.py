@@ -101,8 +101,8 @@ def check_life(row: TaskRow, meant: TaskRow | None, operation: str) -> None:
         )
 
 
-def not_found_error(statements: StepStatements[T], task_id: str, operation: str) -> TaskNotFoundError:
-    name = statements.model.__name__
+def not_found_error(model: type[TaskRow], task_id: str, operation: str) -> TaskNotFoundError:
+    name = model.__name__
     advice = f". Call {name}.create({task_id!r}) first" if operation.startswith("start ") else ""
     return TaskNotFoundError(f"cannot {operation} {name} {task_id!r}: it does not exist{advice}", task_id=task_id)
 
@@ -249,17 +249,17 @@ def settle_save(journal: Journal[T]) -> None:
     count = claim.statements.save(claim.token, journal.saves)
     count.name, count.returns_row = "settle", True
     response = send_save(journal, count, "save")["Attributes"]
-    if journal.unsure is not None:
-        changes, sent = journal.unsure
+    if journal.save_in_doubt is not None:
+        changes, sent = journal.save_in_doubt
         if all(same(response.get(attribute.attr_name), value) for attribute, value in sent.values()):
             journal.mark_saved(changes, sent)
-    journal.stored_data, journal.unsure = response.get("data"), None
+    journal.stored_data, journal.save_in_doubt = response.get("data"), None
 
 
 def note_unrecorded(journal: Journal[T], error: PynamoDBException, *, is_success: bool) -> None:
     """Log that an end was not recorded, and add the consequences to the error."""
     claim, pending = journal.claim, journal.pending_success
-    is_in_doubt = journal.is_in_doubt or (pending is not None and pending.sent is not None)
+    is_in_doubt = journal.end_in_doubt or (pending is not None and pending.sent is not None)
     what, then = f"the end of {claim}", ""
     if is_success:
         what = f"the work of {claim} was done, {'and' if is_in_doubt else 'but'} its success"

@@ -250,19 +250,6 @@ def _action(name: str, attribute: Attribute[Any], value: Any) -> Action:
     return action
 
 
-def round_removals(row: TaskRow) -> dict[str, None]:
-    """Return the row's attributes that a new round removes."""
-    return dict.fromkeys(sorted(OF_ROUND & row._row_state.stored.keys()))
-
-
-def payload_removals(model: TaskRow | type[TaskRow]) -> Changes:
-    """Return changes that remove all payload fingerprints, as a new round does."""
-    names = [payload_attribute(each.pending) for each in model.tracker.steps]
-    return {name: (UnicodeAttribute(attr_name=name), None) for name in names}
-
-
-WAITS: Mapping[str, None] = dict.fromkeys(("blockers", "awaited_signals", "signals", "wait_until"))
-"""Attributes that a new round removes even if they are newer than the row that was read."""
 _MOST_SHAPES = 128
 """How many rendered writes a step keeps."""
 

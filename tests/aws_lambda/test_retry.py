@@ -15,7 +15,8 @@ from pynamodb.exceptions import UpdateError
 from pynamodb_tracker import ExecutionContext, RetryLater, Tally
 from pynamodb_tracker.aws_lambda import retry_handler
 from pynamodb_tracker.model.row import LATEST_FORMAT
-from pynamodb_tracker.query import DueTasks, StateScan
+from pynamodb_tracker.query.due import DueTasks
+from pynamodb_tracker.query.state_scan import StateScan
 from pynamodb_tracker.testing import StoppedClock
 from pynamodb_tracker.work.candidates import ClaimWindow
 from tests.aws_lambda.shop import REQUEST, Broken, Context, Order, no_access, ready, states
@@ -263,7 +264,7 @@ def test_a_rate_spreads_the_starts_and_the_wait_is_a_part_of_the_time(clock: Sto
 def test_a_task_that_another_worker_has_is_refused(clock: StoppedClock, monkeypatch: pytest.MonkeyPatch) -> None:
     ready("o-1", "o-2")
     held = Order.ship.start("o-1")
-    monkeypatch.setattr("pynamodb_tracker.query.DueTasks.ids", lambda *_: iter(["o-1", "o-2"]))  # the index lags
+    monkeypatch.setattr(DueTasks, "ids", lambda *_: iter(["o-1", "o-2"]))  # the index lags
     with held:
         assert retry_handler(Order.ship, label)(SCHEDULE, Context(clock)) == {**NOTHING, "succeeded": 1, "refused": 1}
 
@@ -335,7 +336,9 @@ def test_an_odd_error_ends_the_schedule_at_once(clock: StoppedClock, monkeypatch
 
 def test_what_cannot_be_started_does_not_use_up_the_limit(clock: StoppedClock, monkeypatch: pytest.MonkeyPatch) -> None:
     ready("o-1", "o-2", "o-3", "o-4")
-    monkeypatch.setattr("pynamodb_tracker.query.DueTasks.ids", lambda *_: iter(["o-1", "o-2", "o-3", "o-4"]))  # it lags
+    monkeypatch.setattr(
+        "pynamodb_tracker.query.due.DueTasks.ids", lambda *_: iter(["o-1", "o-2", "o-3", "o-4"])
+    )  # it lags
     with Order.ship.start("o-1"), Order.ship.start("o-2"):
         done = retry_handler(Order.ship, label, limit=1)(SCHEDULE, Context(clock))
 

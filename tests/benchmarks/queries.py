@@ -29,10 +29,9 @@ TIMES = ("due_time", "update_time", "create_time")
 Query = Callable[[], object]
 
 
-def report(*, most: int = SIZES[-1]) -> Iterator[str]:
+def report() -> Iterator[str]:
     yield "Status queries over pending tasks of 0.2 KB, by how many there are"
     yield from missing()
-    sizes = [size for size in SIZES if size <= most]
     with engine() as found:
         if isinstance(found, str):
             yield found
@@ -40,7 +39,7 @@ def report(*, most: int = SIZES[-1]) -> Iterator[str]:
         made = {name: way() for name, way in ways().items() if name in QUERIES}
         for way in made.values():
             way.make_table()
-        for begin, size in itertools.pairwise([0, *sizes]):
+        for begin, size in itertools.pairwise([0, *SIZES]):
             measured = made if size <= MOST_OF_ALL else {LIBRARY: made[LIBRARY]}
             for way in measured.values():
                 fill(way, begin, size)

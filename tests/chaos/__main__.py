@@ -12,10 +12,11 @@ import secrets
 import shlex
 import signal
 import sys
+from typing import Any
 
 from tests.chaos.guards import NAMES
 from tests.chaos.session import run
-from tests.chaos.settings import ONLY_CRASHES, Settings
+from tests.chaos.settings import ONLY_CRASHES, ROUGH, Settings
 from tests.chaos.summary import lines, traces
 from tests.conftest import prepare_process
 
@@ -61,17 +62,19 @@ def _settings() -> Settings:
     parser.add_argument("--without", default="", choices=["", *NAMES], help="a guard that the workers take out")
     parser.add_argument("--asyncio-only", action="store_true", help="all workers run their tasks on event loops")
     parser.add_argument("--only-crashes", action="store_true", help="crashes of the database, and no other faults")
+    parser.add_argument("--rough", action="store_true", help="blocks that outlast their locks, on very few tasks")
     told = parser.parse_args()
-    on_loops = {"on_loops": told.workers, "queues": 0.0} if told.asyncio_only else {"queues": told.queues}
-    return Settings(
-        seed=told.seed or secrets.randbelow(10**9) + 1,
-        seconds=told.seconds,
-        workers=told.workers,
-        tasks=told.tasks or int(100 + 5 * told.seconds),
-        without=told.without,
-        **on_loops,
-        **(ONLY_CRASHES if told.only_crashes else {}),
-    )
+    options: dict[str, Any] = {
+        "workers": told.workers,
+        "tasks": told.tasks or int(100 + 5 * told.seconds),
+        "queues": told.queues,
+    }
+    if told.asyncio_only:
+        options |= {"on_loops": told.workers, "queues": 0.0}
+    for is_wanted, special in ((told.only_crashes, ONLY_CRASHES), (told.rough, ROUGH)):
+        options |= special if is_wanted else {}
+    seed = told.seed or secrets.randbelow(10**9) + 1
+    return Settings(seed=seed, seconds=told.seconds, without=told.without, **options)
 
 
 def _say(line: str) -> None:

@@ -107,3 +107,19 @@ ONLY_CRASHES: dict[str, Any] = {
     "crash_every": 1.0,
 }
 """A run in which only the database crashes."""
+
+ROUGH: dict[str, Any] = {
+    "workers": 6,
+    "on_loops": 0,
+    "tasks": 3,
+    "lock_seconds": 0.5,
+    "margin_seconds": 0.2,
+    "skew": 0.1,
+    "freeze_every": 0.0,
+    "kill_every": 0.0,
+    "crash_every": 0.0,
+    "longest_hold": 1.0,
+    "long_runs": 100,
+    "queues": 0.0,
+}
+"""A run in which each block outlasts its lock, and there are more workers than tasks. It finds missing guards soon."""

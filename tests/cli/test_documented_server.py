@@ -17,7 +17,6 @@ import pytest
 
 from pynamodb_tracker.cli import app
 from tests.cli.command import run
-from tests.support.engines import quick_sessions
 from tests.support.pages import ROOT, Page
 from tests.support.processes import until
 
@@ -38,8 +37,7 @@ def page(dynoxide: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
     monkeypatch.delenv("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", raising=False)
     for name, value in re.findall(r"(\w+)=(\S+)", "\n".join(re.findall(r"^export (.+)", text, re.MULTILINE))):
         monkeypatch.setenv(name, value)
-    with quick_sessions():
-        yield text
+    yield text
     del sys.modules["shop"]
 
 

@@ -10,6 +10,8 @@ import pytest
 import typer
 
 from pynamodb_tracker import Repeat, TaskNotFoundError
+from pynamodb_tracker.control import records
+from pynamodb_tracker.dynamodb.connection import get_items
 from pynamodb_tracker.step.definition import StepDefinition
 from pynamodb_tracker.testing import StoppedClock
 from tests.cli.command import read, run
@@ -121,6 +123,14 @@ def test_a_task_that_exists_is_asked_for_again(prepare: Callable[[], object], to
     prepare()
     ended = run("create", "o-1", "amount=5", "--merge")
     assert (ended.code, ended.out, ended.err) == (0, f"{told}\n", "")
+
+
+def test_a_task_that_is_only_due_later_is_made_due_now_and_that_is_recorded() -> None:
+    Order.create("o-1", due_time=timedelta(hours=1))
+    outs = [run("create", "o-1", "--merge").out for _ in range(2)]
+    assert outs == ["o-1: pay.pending (due now)\n", "o-1: pay.pending (already pending, attributes unchanged)\n"]
+    [item] = get_items(Order.tracker.connection(), [records.commands_key(Order)])
+    assert [(each.did, each.about, each.tasks) for each in records.commands_in(item)] == [("made due", "o-1", 1)]
 
 
 def test_a_running_task_is_ignored_only_if_asked_for() -> None:

@@ -163,6 +163,14 @@ def test_whether_the_nightly_run_happened_and_what_it_made_is_one_command(store:
     assert run("schedules", "--use-case", "order", of=TABLE).out == "no task repeats\n"
 
 
+def test_a_schedule_that_stands_still_is_marked_as_overdue(store: StoppedClock) -> None:
+    Invoice.create("i-1", repeat=Repeat.every(timedelta(minutes=5)))
+    assert "overdue" not in run("schedules", of=TABLE).out
+    store.advance(timedelta(hours=19, minutes=5))
+    ended = run("schedules", of=TABLE)
+    assert (ended.code, ended.lines[1].endswith("overdue for 19h")) == (1, True), ended.lines
+
+
 @pytest.mark.usefixtures("store")
 def test_a_running_order_is_cancelled_with_one_command() -> None:
     with pytest.raises(LockLostError), Order.pay.start(Order.create("o-1").task_id):

@@ -318,6 +318,22 @@ def test_the_paths_that_contributors_are_led_to_exist() -> None:
     assert not [path for path in sorted(paths) if not (ROOT / path).exists()]
 
 
+OF_OTHERS = {"AWS_ACCOUNT_ID_ENDPOINT_MODE", "REPOSITORY", "WriteKeyRangeThroughputThrottleEvents"}
+INTERNALS = [page for page in PAGES if page == CONTRIBUTING or page.name.startswith("docs/explanation/")]
+
+
+@pytest.mark.parametrize("page", INTERNALS, ids=attrgetter("name"))
+def test_the_names_on_a_page_about_internals_exist(page: Page) -> None:
+    files = [*(ROOT / "pynamodb_tracker").rglob("*.py"), *(ROOT / "tests").rglob("*.py"), ROOT / "pyproject.toml"]
+    sources = [file.stem + "\n" + file.read_text(encoding="utf-8") for file in files if file != Path(__file__)]
+    known = identifiers("\n".join([*sources, *(block.text for block in page.blocks())]))
+    assert identifiers("\n".join(page.code())) - known - OF_OTHERS == set()
+
+
+def identifiers(text: str) -> set[str]:
+    return set(re.findall(r"[A-Za-z]\w{3,}", text))
+
+
 # What lock.md shows of the protocol is compared with what is sent.
 
 LOCK = Page(ROOT / "docs" / "explanation" / "lock.md")

@@ -137,8 +137,8 @@ WITHOUT = {
             "Repeat.beyond",
             "Repeat.latest",
         ),
-        *("RunDetails.log_fields", "UseCase.mistakes", "UseCase.has_expiry", "UseCase.status_key"),
-        *("UseCase.status_keys", "StoppedClock.now", "StoppedClock.seconds_until", "StoppedClock.sleep"),
+        *("RunDetails.log_fields", "UseCase.mistakes", "UseCase.has_expiry", "StoppedClock.now"),
+        *("StoppedClock.seconds_until", "StoppedClock.sleep"),
         *("StoppedClock.wait", "StoppedClock.wait_async", "StoppedClock.sleep_unless"),
     },
     "in the example of the class or function that makes it": {
@@ -182,7 +182,7 @@ def needs_one(name: str, thing: Any) -> bool:
         return name in {"GiveUp", "RetryLater"}
     if owner and method.startswith("a") and hasattr(getattr(pynamodb_tracker, owner, None), method[1:]):
         return False
-    return getattr(thing, "__annotations__", {}).get("return") is not NoReturn
+    return getattr(thing, "__annotations__", {}).get("return") not in {NoReturn, "NoReturn"}
 
 
 EXAMPLES = {name: example_in(thing) for name, thing in public() if example_in(thing) and needs_one(name, thing)}

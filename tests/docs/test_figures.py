@@ -5,6 +5,7 @@ The figures of the page about cost are compared in tests/cost, and those of a pi
 
 import inspect
 import re
+import tomllib
 import zlib
 from collections.abc import Callable
 from datetime import timedelta
@@ -157,6 +158,7 @@ SENTENCES: dict[str, list[str]] = {
         f"JSON of at most {checkpoints._MOST_BYTES:,} bytes, and a task has room for {checkpoints._MOST_IN_ALL:,} bytes"
     ],
     "how-to/monitor.md": [f"at most {references.MAX_TRACE_BYTES} bytes"],
+    "how-to/process-sqs-batches.md": [f"{sum(write_units(Load(rate=1, steps=0))):g} write units per new task"],
     "how-to/retry-and-reopen.md": [f"the {ending._MOST_POSTPONED + 1:,}st postponement counts"],
     "how-to/run-a-worker.md": [
         f"touches the `--health-file` every {WORDS[int(team._SIGN_INTERVAL)]} seconds",
@@ -280,6 +282,25 @@ def test_the_data_that_is_measured_shrinks_as_the_page_says() -> None:
     assert "which shrinks to a fifth" in " ".join(Page(ROOT / "docs" / "explanation" / "cost.md").prose())
     for size in (2_000, 20_000, 200_000):
         assert len(zlib.compress(text_of(data_of(size)).encode())) / size == pytest.approx(1 / 5, rel=0.2)
+
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def test_pages_name_the_versions_that_are_required_and_compared() -> None:
+    python = PROJECT["requires-python"].removeprefix(">=")
+    for page in ("README.md", "docs/contributing.md"):
+        assert f"Python {python} or later" in (ROOT / page).read_text(encoding="utf-8")
+    compared = dict(re.split("[~=]=", each) for each in PROJECT["optional-dependencies"]["bench"])
+    powertools, mate = compared["aws-lambda-powertools"], compared["pynamodb-mate"]
+    table = (ROOT / "docs" / "comparison.md").read_text(encoding="utf-8")
+    assert f"idempotency {powertools} |" in table
+    assert f"(https://pypi.org/project/pynamodb_mate/) {mate[:3]} |" in table
+    assert f"pynamodb_mate {mate[:5]}," in (ROOT / "docs" / "explanation" / "cost.md").read_text(encoding="utf-8")
+    module = (ROOT / "infra" / "terraform" / "main.tf").read_text(encoding="utf-8")
+    terraform, provider = re.findall(r'version = ">= ([\d.]+)', module)
+    deploy = (ROOT / "docs" / "how-to" / "deploy-the-table.md").read_text(encoding="utf-8")
+    assert f"You need Terraform {terraform} and the AWS provider {provider}, or later" in deploy
 
 
 def test_contributing_says_how_many_processes_race() -> None:

@@ -2,8 +2,6 @@
 
 from collections.abc import Iterator
 
-import botocore.session
-import pynamodb.connection.base
 import pytest
 
 from pynamodb_tracker import Task
@@ -17,7 +15,6 @@ def unreachable(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]
     """Have no region, no access keys and no server, until the test sets some."""
     for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
-    monkeypatch.setattr(pynamodb.connection.base, "get_session", botocore.session.get_session)  # it looks anew
     FarTask.tracker.table.reconnect()
     yield monkeypatch
     FarTask.tracker.table.reconnect()

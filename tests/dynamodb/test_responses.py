@@ -1,19 +1,15 @@
 """Answers that come in pieces, or are cut short by Ctrl-C: what an engine or a person does seldom, done on purpose."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from pynamodb_tracker.testing import local_table
+from tests.support.engines import empty_tables, opened
 from tests.support.shop import AppTask, Parcel
 from tests.support.through import Change, Dispatch, through
 
-
-@pytest.fixture(autouse=True)
-def table() -> Iterator[None]:
-    with local_table(AppTask):
-        yield
+engine, table = opened(AppTask, scope="module"), empty_tables
+pytestmark = pytest.mark.usefixtures("table")
 
 
 def in_small_pages(send: Dispatch, operation: str, request: dict[str, Any]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from pynamodb.models import Model
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import get_items
-from pynamodb_tracker.dynamodb.error_codes import is_of_sdk, is_unheard
+from pynamodb_tracker.dynamodb.error_codes import is_in_doubt, is_of_sdk
 from pynamodb_tracker.dynamodb.retries import ending_by, latest_response, slept_before_retry, stopped_by
 from pynamodb_tracker.testing import StoppedClock
 from pynamodb_tracker.work.threads import in_threads
@@ -141,7 +141,7 @@ def test_what_became_of_an_earlier_try_of_the_sdk_is_known(sdk: Sdk, first: str,
         Job.work.ignore(task_id, reason="of the test")
 
     assert sdk.failures == 2
-    assert is_unheard(raised.value) is may_be_applied
+    assert is_in_doubt(raised.value) is may_be_applied
 
 
 def in_pieces(size: int) -> Callable[..., Any]:

@@ -6,6 +6,7 @@ from functools import partial
 from itertools import count
 from typing import Any
 
+import botocore.session
 import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
@@ -19,7 +20,6 @@ from pynamodb_tracker.transitions.success import build_success
 from pynamodb_tracker.writes.conditions import PreparedWrite
 from pynamodb_tracker.writes.lock import Journal
 from tests.engine.engine import Engine
-from tests.support.engines import quick_session
 from tests.support.writes import Order, as_told, claim_of, rendered, told_name, writes_of_deliver, writes_of_ship
 
 Item = dict[str, Any]
@@ -127,7 +127,9 @@ def key(task_id: str) -> Item:
 
 @pytest.fixture(scope="module")
 def rows(dynamodb: Engine) -> Iterator[Rows]:
-    client = quick_session().create_client("dynamodb", "us-east-1", endpoint_url=dynamodb.endpoint, config=UNCHECKED)
+    client = botocore.session.get_session().create_client(
+        "dynamodb", "us-east-1", endpoint_url=dynamodb.endpoint, config=UNCHECKED
+    )
     kinds = {"task_id": "HASH", "use_case_id": "RANGE"}
     client.create_table(
         TableName="statements",

@@ -1,34 +1,9 @@
 """JSON that leaves the library: every program can read it, and every Python can walk it."""
 
-import ast
-from pathlib import Path
-
 import pytest
 
-import pynamodb_tracker
 from pynamodb_tracker.model.strict_json import MAX_DEPTH, dumps, is_too_deep, marked
 from tests.support.rows import nested
-
-PACKAGE = Path(pynamodb_tracker.__file__).parent
-OTHER_WAYS = {"JSONEncoder", "dump", "dumps"}
-
-
-def ways_of_writing_json(path: Path) -> list[str]:
-    """Return how a module uses Python's `json` to write."""
-    found = []
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Attribute):
-            is_writing = ast.unparse(node.value) == "json" and node.attr in OTHER_WAYS
-        else:
-            is_writing = isinstance(node, ast.ImportFrom) and node.module == "json"
-        if is_writing:
-            found.append(ast.unparse(node))
-    return found
-
-
-def test_the_package_writes_json_in_one_place() -> None:
-    found = {path: ways_of_writing_json(path) for path in PACKAGE.rglob("*.py")}
-    assert [path.name for path, lines in found.items() if lines] == ["strict_json.py"]
 
 
 def test_a_number_that_json_does_not_have_is_refused() -> None:

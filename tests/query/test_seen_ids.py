@@ -4,7 +4,8 @@ import tracemalloc
 
 import pytest
 
-from pynamodb_tracker.query import SeenIds, state_scan
+from pynamodb_tracker.query import state_scan
+from pynamodb_tracker.query.state_scan import SeenIds
 
 
 @pytest.mark.parametrize("recent", [1, 2, 7, 4096])

@@ -7,13 +7,7 @@ from typing import Any
 
 from pynamodb.exceptions import UpdateError
 
-from pynamodb_tracker import (
-    LockLostError,
-    TaskAlreadyExistsError,
-    TaskFormatError,
-    TaskLockedError,
-    TaskNotFoundError,
-)
+from pynamodb_tracker import LockLostError, TaskAlreadyExistsError, TaskFormatError, TaskLockedError, TaskNotFoundError
 from pynamodb_tracker.dynamodb.connection import Refused
 from pynamodb_tracker.model.row import LATEST_FORMAT, TaskRow
 from pynamodb_tracker.model.worker_name import this_worker

@@ -32,20 +32,14 @@ def at_the_last_step(world: World) -> None:
     world.mine.create("o", state=world.mine.ship.pending)
 
 
-def asked_while_it_ended(world: World, *, in_transaction: bool = False) -> bool:
-    """Return whether a task ends though it was asked for again while it ran."""
+def asked_while_it_ended_in_a_transaction(world: World) -> bool:
+    """Return whether a task ends in a transaction though it was asked for again while it ran."""
     at_the_last_step(world)
     with world.mine.ship.start("o") as ctx:
         ask(world.theirs, "a")
-        if in_transaction:
-            with ctx.transaction(succeed=True):
-                pass
+        with ctx.transaction(succeed=True):
+            pass
     return bool(world.task.state == world.mine.ship.succeeded)
-
-
-def asked_while_it_ended_in_a_transaction(world: World) -> bool:
-    """Return whether this happens to a task whose success is part of a transaction."""
-    return asked_while_it_ended(world, in_transaction=True)
 
 
 def asked_as_it_ended_early(world: World) -> bool:
@@ -57,18 +51,8 @@ def asked_as_it_ended_early(world: World) -> bool:
     return bool(world.task.state == world.mine.ship.succeeded)
 
 
-def asked_after_the_look(world: World) -> bool:
-    """Return whether a request is lost that comes after the run has read what it takes in."""
-    at_the_last_step(world)
-    run = world.freeze(world.mine.ship, "o")
-    ask(world.theirs, "a")
-    world.goes_wrong(lambda: None, lambda: ask(world.theirs, "b"))
-    run.wake()
-    return bool(world.task.note != "ab")
-
-
 def asked_after_the_look_of_a_transaction(world: World) -> bool:
-    """Return whether this happens to a task whose success is part of a transaction."""
+    """Return whether a request is lost that comes after a transaction has read what its success takes in."""
     at_the_last_step(world)
     with world.mine.ship.start("o") as ctx:
         ask(world.theirs, "a")
@@ -91,34 +75,6 @@ def late_request(world: World) -> bool:
     return bool(world.task.queued.attributes["note"]["S"] != "abc")
 
 
-def late_request_in_the_next_life(world: World) -> bool:
-    """Return whether a late copy of a request is applied to a task that was deleted and created again since."""
-    late = Hold()
-    world.mine.create("o")
-    world.goes_wrong(late)
-    ask(world.mine, "a")
-    world.theirs.delete_task("o")
-    world.theirs.create("o")
-    arrive(world.proxy, late)
-    return bool(world.task.note == "a")
-
-
-def asked_as_it_was_claimed(world: World) -> bool:
-    """Return whether a request changes what a run has read already."""
-    world.mine.create("o")
-    world.goes_wrong(lambda: world.freeze(world.theirs.confirm, "o"))
-    ask(world.mine, "a")
-    return bool(world.task.note == "a")
-
-
-def asked_as_it_ended(world: World) -> bool:
-    """Return whether a task has ended that was asked for as it ended."""
-    at_the_last_step(world)
-    world.goes_wrong(lambda: world.theirs.ship.run("o", lambda _: None))
-    ask(world.mine, "a")
-    return bool(world.task.state == world.mine.ship.succeeded)
-
-
 def asked_as_it_was_taken_in(world: World) -> bool:
     """Return whether a task that works on a request is to work on it a second time."""
     at_the_last_step(world)
@@ -135,20 +91,6 @@ def written_by_another_program(world: World) -> bool:
     world.goes_wrong(lambda: world.theirs("o", world.theirs.tracker.use_case.name).update([world.theirs.note.set("x")]))
     ask(world.mine, "a")
     return bool(world.task.note != "xa")
-
-
-def put_off_by_an_old_reading(world: World) -> bool:
-    """Return whether a request puts a task off that was reopened, and so is due, since the row was read."""
-    now = world.clock.now()
-    world.mine.create("o", due_time=now + 2 * DAY)
-
-    def reopen() -> None:
-        world.theirs.confirm.ignore("o", reason="cancelled")
-        world.hire().confirm.reopen("o")
-
-    world.goes_wrong(reopen)
-    ask(world.mine, "a", due_time=now + DAY)
-    return bool(world.task.due_time > now)
 
 
 def begun_anew_with_an_old_token(world: World) -> bool:

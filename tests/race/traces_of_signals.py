@@ -5,13 +5,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
-from pynamodb_tracker import (
-    GiveUp,
-    TaskFormatError,
-    TaskNotFoundError,
-    TaskNotReadyError,
-    TaskNotStartableError,
-)
+from pynamodb_tracker import GiveUp, TaskFormatError, TaskNotFoundError, TaskNotReadyError, TaskNotStartableError
 from pynamodb_tracker.clock import NEVER
 from tests.engine.actions import PASS
 from tests.race.traces_of_commands import later_version

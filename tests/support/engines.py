@@ -1,18 +1,14 @@
 """Two interchangeable engines for tests: moto and dynoxide."""
 
-import functools
 import os
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any, Literal
 from unittest import mock
 
-import botocore.session
-import pynamodb.connection.base
 import pytest
-from botocore.loaders import Loader
 from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.dynamodb.models import dynamodb_backends
 
@@ -46,13 +42,13 @@ def chosen(config: pytest.Config, ways: Sequence[tuple[str, ...]]) -> list[Any]:
 
     pytest does not create the other tests, because creating and skipping thousands takes seconds per process.
     `--one-engine` selects dynoxide, or moto where dynoxide lacks that way. With `--quick` as well, it selects one way.
-    `--quick` alone selects moto.
+    Without it, `--in-memory` and `--quick` select moto.
     """
     quick = config.getoption("quick")
     if _prefers_dynoxide(config):
         ways = [way for way in ways if way[0] == "dynoxide" or ("dynoxide", *way[1:]) not in ways]
         ways = ways[:1] if quick else ways
-    elif quick:
+    elif config.getoption("in_memory"):
         ways = [way for way in ways if way[0] == "moto"]
     return [pytest.param(*way) for way in ways] if quick else values(ways)
 
@@ -64,24 +60,6 @@ def _prefers_dynoxide(config: pytest.Config) -> bool:
 
 def values(ways: Sequence[tuple[str, ...]]) -> list[Any]:
     return [pytest.param(*way, marks=[pytest.mark.engine] if way[0] == "dynoxide" else []) for way in ways]
-
-
-@functools.cache
-def _loader() -> Loader:
-    """Return a loader that keeps AWS's service descriptions. Reading them takes longer than most tests."""
-    loader: Loader = botocore.session.get_session().get_component("data_loader")
-    return loader
-
-
-def quick_session() -> botocore.session.Session:
-    """Return a botocore session with its own credentials, and service descriptions that are already loaded."""
-    session = botocore.session.get_session()  # created after importing moto, so that it gets moto's handlers
-    session.register_component("data_loader", _loader())
-    return session
-
-
-def quick_sessions() -> AbstractContextManager[object]:
-    return mock.patch.object(pynamodb.connection.base, "get_session", quick_session)
 
 
 class Engine(ABC):
@@ -99,7 +77,7 @@ class Moto(Engine):
     @classmethod
     @contextmanager
     def of(cls, tables: Sequence[type[Task]]) -> Iterator[Engine]:
-        with quick_sessions(), local_table(*tables), ExitStack() as stack:
+        with local_table(*tables), ExitStack() as stack:
             for table in tables:
                 stack.callback(_close, table)
             yield cls(tables)
@@ -118,7 +96,7 @@ class Dynoxide(Engine):
     @contextmanager
     def of(cls, tables: Sequence[type[Task]], endpoint: str, *, suffix: str | None = None) -> Iterator[Engine]:
         """Create the tables, with unique names unless a suffix is given."""
-        with quick_sessions(), ExitStack() as stack:
+        with ExitStack() as stack:
             for table in tables:
                 name = table.Meta.table_name + (f"-{uuid.uuid4().hex}" if suffix is None else suffix)
                 stack.enter_context(mock.patch.multiple(table.Meta, host=endpoint, table_name=name))

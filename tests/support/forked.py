@@ -19,9 +19,6 @@ from collections.abc import Mapping, Sequence
 from multiprocessing.reduction import DupFd
 from typing import Any
 
-import botocore.session
-import pynamodb.connection.base
-
 from tests.support.processes import FORKS
 
 _DEFAULTS = ("SIGHUP", "SIGTERM", "SIGUSR1")
@@ -91,18 +88,7 @@ def _become(  # noqa: PLR0917 - a process takes positional arguments
     module, *arguments = command
     sys.argv = [module, *arguments]
     sys.path.insert(0, cwd)
-    pynamodb.connection.base.get_session = _session  # type: ignore[attr-defined]  # PynamoDB does not export it
     os._exit(_run(module))
-
-
-_LOADER = botocore.session.get_session().get_component("data_loader")
-
-
-def _session() -> botocore.session.Session:
-    """Return a session with its own credentials that does not have to read the service descriptions."""
-    session = botocore.session.get_session()
-    session.register_component("data_loader", _LOADER)
-    return session
 
 
 def _run(module: str) -> int:

@@ -16,13 +16,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, cast
 
-import pynamodb.connection.base
 import pytest
 
 from pynamodb_tracker import Step, Task, UseCase
 from pynamodb_tracker.testing import local_table
-from tests.support.engines import quick_session
-from tests.support.quick_botocore import leave_signatures_out
+from tests.support.quick_botocore import leave_signatures_out, share_descriptions
 
 AT_ONCE = os.cpu_count() or 1
 
@@ -114,6 +112,6 @@ def _run_in_child(file: Path, output: int) -> None:
 
 if __name__ == "__main__":
     leave_signatures_out()
-    pynamodb.connection.base.get_session = quick_session  # type: ignore[attr-defined]  # PynamoDB does not export it
+    share_descriptions()
     for ended in run([Path(name) for name in sys.argv[1:]]):
         print(json.dumps(ended), flush=True)  # noqa: T201 - the test reads it

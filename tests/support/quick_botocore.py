@@ -1,16 +1,31 @@
-"""Skips work of botocore that takes half of its CPU time, and that no engine checks: signatures, names, endpoints."""
+"""Skips work of botocore that takes half of its CPU time: signatures, which no engine checks, and repeated look-ups."""
 
+import functools
+import json
 from typing import Any
 
+import botocore.session
 from botocore.auth import SigV4Auth
 from botocore.exceptions import NoCredentialsError
 from botocore.hooks import EventAliaser
+from botocore.loaders import create_loader
+from botocore.parsers import JSONParser
 from botocore.regions import EndpointRulesetResolver
+from botocore.serialize import JSONSerializer
 
 _add_auth = SigV4Auth.add_auth
 _init_aliaser = EventAliaser.__init__
 _construct_endpoint = EndpointRulesetResolver.construct_endpoint
+_serialize = JSONSerializer._serialize
+_handle_json_body = JSONParser._handle_json_body
 _aliases: dict[str, str] = {}
+
+_OPERATIONS = (
+    *("GetItem", "PutItem", "UpdateItem", "DeleteItem", "Query", "Scan"),
+    *("TransactWriteItems", "BatchGetItem", "BatchWriteItem", "BatchExecuteStatement", "ExecuteStatement"),
+)
+_INPUTS, _OUTPUTS = ({f"{operation}{end}" for operation in _OPERATIONS} for end in ("Input", "Output"))
+"""The shapes of DynamoDB's requests and responses about items."""
 
 
 def leave_signatures_out() -> None:
@@ -18,10 +33,39 @@ def leave_signatures_out() -> None:
     SigV4Auth.add_auth = _add_constant
 
 
+def share_descriptions() -> None:
+    """Let all sessions share AWS's service descriptions, because reading them takes longer than most tests."""
+    botocore.session.create_loader = functools.cache(create_loader)
+
+
 def remember_names_and_endpoints() -> None:
     """Let all sessions share the aliases of events, and each client remember the endpoint of an operation."""
     EventAliaser.__init__ = _share_aliases
     EndpointRulesetResolver.construct_endpoint = _remember_endpoint
+
+
+def pass_items_on() -> None:
+    """Send and return items as they are, without looking up the shape of each value, unless there are bytes in them."""
+    JSONSerializer._serialize = _serialize_items
+    JSONParser._handle_json_body = _parse_items
+
+
+def _serialize_items(serializer: JSONSerializer, serialized: Any, value: Any, shape: Any, key: Any = None) -> None:
+    if key is None and shape.name in _INPUTS:
+        try:
+            json.dumps(value)
+        except TypeError:
+            pass
+        else:
+            serialized.update(value)
+            return
+    _serialize(serializer, serialized, value, shape, key)
+
+
+def _parse_items(parser: JSONParser, raw_body: bytes, shape: Any) -> Any:
+    if shape is not None and shape.name in _OUTPUTS and b'"B' not in raw_body:
+        return json.loads(raw_body)
+    return _handle_json_body(parser, raw_body, shape)
 
 
 def _add_constant(auth: SigV4Auth, request: Any) -> None:

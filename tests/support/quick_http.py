@@ -10,12 +10,7 @@ from select import poll
 from typing import Any
 
 from botocore.awsrequest import AWSResponse
-from botocore.exceptions import (
-    ConnectionClosedError,
-    ConnectTimeoutError,
-    EndpointConnectionError,
-    ReadTimeoutError,
-)
+from botocore.exceptions import ConnectionClosedError, ConnectTimeoutError, EndpointConnectionError, ReadTimeoutError
 from botocore.httpsession import URLLib3Session
 
 _ports: dict[str, int] = {}

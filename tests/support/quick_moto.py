@@ -15,17 +15,21 @@ from moto.core import responses, utils
 from moto.core.botocore_stubber import BotocoreStubber
 from moto.core.serialize import ResponseSerializer
 from moto.dynamodb.comparisons import ConditionExpressionParser
-from moto.dynamodb.models.dynamo_type import DynamoType
+from moto.dynamodb.models import DynamoDBBackend
+from moto.dynamodb.models.dynamo_type import DynamoType, LimitedSizeDict
+from moto.dynamodb.models.table import Table
 from moto.dynamodb.parsing import ast_nodes, expressions, validators
 from moto.dynamodb.responses import DynamoHandler
 from moto.utilities.utils import get_partition
 
-_Traverser, _Node, _Leaf, _UpdateParser, _Counts, _Overlaps = (  # moto hides them from type checkers
+_Traverser, _Node, _Leaf, _Expression, _Function, _UpdateParser, _Counts, _Overlaps = (  # moto's types are hidden
     getattr(module, name)
     for module, name in (
         (ast_nodes, "DepthFirstTraverser"),
         (ast_nodes, "Node"),
         (ast_nodes, "LeafNode"),
+        (ast_nodes, "Expression"),
+        (ast_nodes, "UpdateExpressionFunction"),
         (expressions, "UpdateExpressionParser"),
         (validators, "ActionCountValidator"),
         (validators, "OverlappingPathsValidator"),
@@ -49,6 +53,10 @@ def hurry() -> None:
         (responses, "method_names_from_class", functools.cache(utils.method_names_from_class)),
         (validators, "deepcopy", _copied),
         (DynamoType, "__deepcopy__", _copy_of_value),
+        (LimitedSizeDict, "__setitem__", _set_attribute),
+        (Table, "__deepcopy__", _copy_of_table),
+        (DynamoDBBackend, "transact_write_items", _transact),
+        (_Node, "find_clauses", _find_clauses),
     ):
         setattr(owner, name, quicker)
 
@@ -216,6 +224,64 @@ def _copy_of_value(value: Any, _memo: object) -> Any:
         inner = list(inner)
     copy.value = inner
     return copy
+
+
+_set_and_measure = LimitedSizeDict.__setitem__
+_MOST_BYTES = 405_000
+"""The largest item that moto takes."""
+
+
+def _set_attribute(attributes: Any, name: str, value: Any) -> None:
+    """Set an attribute, and let moto measure the item only if it may be too large."""
+    names, values = (name, *attributes), (value, *attributes.values())
+    if 4 * sum(map(len, names)) + sum(map(_bytes_at_most, values)) > _MOST_BYTES:
+        _set_and_measure(attributes, name, value)
+    else:
+        dict.__setitem__(attributes, name, value)
+
+
+def _bytes_at_most(value: Any) -> int:
+    if type(value) is not DynamoType:
+        return _MOST_BYTES
+    return 4 * len(value.value) if type(value.value) is str else value.size()
+
+
+_transact_anew = DynamoDBBackend.transact_write_items
+_before: dict[int, Table] = {}
+"""The copies of a transaction's tables, by their ids. moto asks for one per write, before it writes anything."""
+
+
+def _transact(backend: Any, items: Any) -> None:
+    try:
+        _transact_anew(backend, items)
+    finally:
+        _before.clear()
+
+
+def _copy_of_table(table: Any, memo: Any) -> Any:
+    """Copy what a transaction changes in a table: its items, and the records of its stream."""
+    if id(table) not in _before:
+        of_tables: Any = type(table)
+        copy = memo[id(table)] = _before[id(table)] = object.__new__(of_tables)
+        changed = deepcopy({"items": table.items, "stream_shard": table.stream_shard}, memo)
+        vars(copy).update(vars(table), **changed)
+    return _before[id(table)]
+
+
+def _find_clauses(node: Any, kinds: Any) -> list[Any]:
+    found = []
+    for child in node.children or ():
+        kind: Any = type(child)
+        if kind in kinds:
+            found.append(child)
+        elif _may_have_clauses(kind):
+            found += _find_clauses(child, kinds)
+    return found
+
+
+@functools.cache
+def _may_have_clauses(kind: type) -> bool:
+    return issubclass(kind, _Expression | _Function)
 
 
 def _value_of(serializer: Any, value: Any, key: str, shape: Any) -> Any:

@@ -1,8 +1,8 @@
-"""Imported by the process from which workers are forked, to load slow modules once."""
+"""Imported by the process from which workers are forked, to load slow modules and AWS's service descriptions once."""
 
 import botocore.session
-import pynamodb.connection.base
 
-SESSION = botocore.session.get_session()
-SESSION.create_client("dynamodb", region_name="us-east-1").close()  # reads AWS's service descriptions
-pynamodb.connection.base.get_session = lambda: SESSION  # type: ignore[attr-defined]  # PynamoDB does not export it
+from tests.support.quick_botocore import share_descriptions
+
+share_descriptions()
+botocore.session.get_session().create_client("dynamodb", region_name="us-east-1").close()

@@ -16,7 +16,7 @@ from pynamodb_tracker.features.children.follow_ups import follow_ups_of
 from pynamodb_tracker.features.children.joins import ChildList, build_adoption, build_count, build_last_count
 from pynamodb_tracker.features.groups import queue as groups
 from pynamodb_tracker.features.merges import build_merge, restart_values
-from pynamodb_tracker.features.repeats import Turn, build_next_round, build_pin
+from pynamodb_tracker.features.repeats import Turn, build_next_round, build_pin, payload_removals
 from pynamodb_tracker.features.signals import Waits, build_send_write
 from pynamodb_tracker.model.cancelled import CancelRecord
 from pynamodb_tracker.model.row import Membership, load
@@ -39,7 +39,7 @@ from pynamodb_tracker.writes import conditions as when
 from pynamodb_tracker.writes.conditions import PreparedWrite
 from pynamodb_tracker.writes.creations import NewTask, build_claimed_task, build_pending_task
 from pynamodb_tracker.writes.participants import success_participants
-from pynamodb_tracker.writes.transition import Stored, Transition, payload_removals
+from pynamodb_tracker.writes.transition import Stored, Transition
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TOKEN = "0" * 24

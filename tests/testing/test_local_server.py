@@ -15,7 +15,6 @@ import pytest
 from pynamodb_tracker import ExecutionContext
 from pynamodb_tracker.testing import LocalServer, LocalServerError, local_server
 from pynamodb_tracker.testing.server import Server
-from tests.support.engines import quick_sessions
 from tests.support.processes import until
 from tests.support.shop import AppTask, Order
 
@@ -47,8 +46,7 @@ def set_host(host: str | None) -> None:
 
 @pytest.fixture(autouse=True)
 def _restored() -> Iterator[None]:
-    with quick_sessions():
-        yield
+    yield
     set_host(None)
 
 

@@ -42,6 +42,8 @@ VIEWS = [
     "/Nightly/task?id=nightly",
     "/Nightly/schedules",
     "/Order/bulk?verb=ignore&step=ship&state=failed",
+    "/Order/bulk?verb=cancel_task&step=ship&state=failed",
+    "/Order/tasks?step=confirm_payment&state=pending&waits=signal",
     "/find?id=o-failed%0Anone",
     "/workers",
     "/table",

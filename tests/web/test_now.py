@@ -100,7 +100,7 @@ def test_each_error_of_tasks_that_gave_up_is_a_need_with_its_own_command() -> No
         Order.create(f"o-{number}", state=Order.ship.pending)
         with pytest.raises(GiveUp):
             Order.ship.run(f"o-{number}", partial(give_up, why))
-    found = [(str(need.title), str(need.detail), need.actions[1].command[-1]) for need in needs()]
+    found = [(str(need.title), str(need.detail), need.actions[2].command[-1]) for need in needs()]
     assert found == [
         ("2 gave up at Order.ship: GiveUp: card declined", "reopen or cancel them", "GiveUp: card declined"),
         ("2 gave up at Order.ship: GiveUp: too big", "reopen or cancel them", "GiveUp: too big"),

@@ -9,12 +9,14 @@ import pytest
 from starlette.testclient import TestClient
 
 from pynamodb_tracker import ExecutionContext, LockLostError, Repeat
+from pynamodb_tracker.control import flow
 from pynamodb_tracker.testing import StoppedClock
 from tests.support.rows import change
 from tests.web.conftest import Open
 from tests.web.shop import CarrierError, Nightly, Order, Refund, leave
-from tests.web.test_decisions import fields_of
+from tests.web.test_decisions import SIGNAL, fields_of
 from tests.web.test_views import text_of
+from tests.web.trouble import plant
 
 
 @pytest.fixture(autouse=True)
@@ -40,7 +42,8 @@ class Operator:
 
     def send(self, form: str, **fields: Any) -> None:
         """Fill in the form that posts there, and press its button."""
-        self._go(self.client.post(form, data={**fields_of(self.page, form), **fields}))
+        path = form.partition("[")[0].partition('"')[0]
+        self._go(self.client.post(path, data={**fields_of(self.page, form), **fields}))
 
     def show(self, path: str, **fields: str) -> None:
         """Fill in a form of filters, and press its button."""
@@ -161,3 +164,65 @@ def test_all_tasks_of_a_customer(open_page: Open) -> None:
     ada.show("/find", id="customer=c-7")
     assert [each in ada.text for each in ("o-1", "o-2", "r-1", "o-3")] == [True, True, True, False]
     assert ada.clicks <= 2
+
+
+@pytest.fixture
+def trouble(shop: StoppedClock, monkeypatch: pytest.MonkeyPatch, counted: None) -> None:  # noqa: ARG001 - it counts
+    """Plant every trouble, in steps that can be paused, and send each count at once."""
+    monkeypatch.setattr(flow, "_MOST", 1)
+    monkeypatch.setattr(Order.use_case_id, "pausable", True)
+    plant(shop)
+
+
+@pytest.mark.usefixtures("trouble")
+def test_what_is_stuck_and_why_and_what_grows_is_on_the_first_page(open_page: Open) -> None:
+    ada = Operator(open_page(), "/")
+    assert "18 failed at Order.ship : CarrierError: HTTP 503" in ada.text
+    assert "Nobody runs Order.reserve_stock : 3 locks expired" in ada.text
+    assert "Order split is blocked by refund split/1 , which gave up" in ada.text
+    assert "/ h: growing" in ada.text
+    ada.follow("split/1")
+    assert "GiveUp: card declined" in ada.text
+    assert ada.clicks == 1
+
+
+@pytest.mark.usefixtures("trouble")
+def test_a_step_is_paused_and_resumed_from_the_first_page(open_page: Open) -> None:
+    ada = Operator(open_page(), "/")
+    ada.follow("Pause ship…")
+    assert 'class="ask" open' in ada.page.text
+    ada.send("/Order/", verb="pause", step="ship", until="1h", reason="the carrier is down")
+    assert "“the carrier is down” by ada" in ada.text
+    ada.show("/")
+    ada.send('/Order/">\\s*<input type="hidden" name="step" value="ship', verb="resume")
+    assert (ada.clicks, [pause.step for pause in Order.pauses()]) == (4, ["confirm_payment"])
+
+
+@pytest.mark.usefixtures("trouble")
+def test_an_approval_is_sent_from_the_first_page(open_page: Open) -> None:
+    ada = Operator(open_page(), "/")
+    ada.follow("Send…")
+    ada.send(SIGNAL, value="true")
+    assert "This sends true" in ada.text
+    ada.send(SIGNAL)
+    assert ada.text.startswith("Sent. A worker continues")
+    assert ada.clicks == 3
+
+
+@pytest.mark.usefixtures("trouble")
+def test_an_order_is_cancelled_with_its_children(open_page: Open) -> None:
+    ada = Operator(open_page(), "/")
+    ada.follow("split")
+    ada.send("/Order/task", verb="cancel_task", children="1", reason="the customer called")
+    assert ada.text.startswith("Cancelled. No step starts")
+    assert ada.clicks == 2
+    assert Refund.get_task("split/2").state == Refund.cancelled
+
+
+@pytest.mark.usefixtures("trouble")
+def test_a_schedule_that_failed_last_night_runs_now(open_page: Open) -> None:
+    ada = Operator(open_page(), "/")
+    assert "nightly-ledger failed: GiveUp: no route to the archive" in ada.text
+    ada.send('/Nightly/task[^"]*ledger', verb="run_now")
+    assert ada.text.startswith("Made due now.")
+    assert ada.clicks == 1

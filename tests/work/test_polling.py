@@ -1,5 +1,6 @@
 """When a worker looks for what is due, what that costs, and what it does when nobody answers."""
 
+import itertools
 import logging
 import threading
 from collections.abc import Callable, Iterator
@@ -52,6 +53,7 @@ class FakeStep:
         self.looks: list[datetime] = []
         self.asked: list[int] = []
         """The states that were asked for, once for each request."""
+        self.asked_at: list[tuple[int, datetime]] = []
         self.shards_asked: list[int] = []
         self.rounds: list[list[int]] = []
         self.shards = 1
@@ -86,6 +88,7 @@ class FakeDue:
         step, now = self._step, self._step._clock.now()
         step.looks.append(now)
         step.asked += self._codes
+        step.asked_at += ((code, now) for code in self._codes)
         step.shards_asked.append(self._shard)
         if step.error is not None:
             raise step.error
@@ -100,6 +103,7 @@ class FakeDue:
     def expired_locks(self, _known: dict[str, datetime]) -> tuple[list[str], datetime | None]:
         step, now = self._step, self._step._clock.now()
         step.asked.append(step.codes.in_progress)
+        step.during_request()
         later = [time for time in step.locks.values() if time > now]
         return [task_id for task_id, time in step.locks.items() if time <= now], min(later, default=None)
 
@@ -247,30 +251,53 @@ def test_a_failed_task_is_asked_for_when_the_worker_that_saw_it_fail_knows_that_
     assert step.rounds == [[step.codes.failed]]
 
 
-@pytest.mark.parametrize("index_is_late", [False, True], ids=["fails during the request", "index is late"])
+@pytest.mark.parametrize("delay", [0, 0.7, 3, 40])
+@pytest.mark.parametrize("number", range(6))
 @pytest.mark.usefixtures("always_longest")
-def test_a_failure_that_the_index_did_not_show_is_not_forgotten(
-    step: FakeStep, stopped_clock: StoppedClock, *, index_is_late: bool
+def test_a_task_that_fails_during_any_request_is_asked_for_once_it_is_due_and_in_the_index(
+    step: FakeStep, stopped_clock: StoppedClock, number: int, delay: float
 ) -> None:
-    def fail() -> None:
-        step.during_request = bool
-        stopped_clock.advance(SECOND / 10)
-        source.ends("o-1", "failed", due_time=stopped_clock.now())
+    source, requests, failed = Poller(step, 2 * SECOND), itertools.count(), step.codes.failed
+    due = shown = stopped_clock.now() + HOUR
 
-    source = Poller(step, 2 * SECOND)
+    def fail_at_last() -> None:
+        """Fail before the first request, or during one of the next."""
+        nonlocal due, shown
+        if next(requests) == number:
+            due, shown = stopped_clock.now() + delay * SECOND, stopped_clock.now() + SECOND
+            source.ends("o-1", "failed", due_time=due)
+            stopped_clock.advance(SECOND / 100)
+
     step.tasks = ["o-1"]
-    assert [source.take(), source.take()] == ["o-1", None]
+    assert source.take() == "o-1"
+    step.tasks, step.during_request = [], fail_at_last
+    fail_at_last()
+    while stopped_clock.now() < max(due, shown) + SECOND:
+        step.due = {failed: due} if stopped_clock.now() >= shown else {}
+        source.take()
+        stopped_clock.advance(max(source.next_look - stopped_clock.now(), SECOND / 100))
+    assert [time for code, time in step.asked_at if code == failed and max(due, shown) <= time]
+
+
+def test_a_look_before_a_failed_task_may_be_tried_again_does_not_lose_it(
+    step: FakeStep, stopped_clock: StoppedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, now = Poller(step, eager=True), stopped_clock.now()
+    step.tasks = ["o-1"]
+    assert source.take() == "o-1"
     step.tasks = []
-    stopped_clock.advance(source.look_at - stopped_clock.now())
-    if index_is_late:
-        fail()
-    else:
-        step.during_request = fail
-    assert source.take() is None
-    assert step.asked.count(step.codes.failed) == 2
-    stopped_clock.advance(SECOND)
-    source.take()
-    assert step.asked.count(step.codes.failed) == 3  # otherwise after 30 seconds
+    while source.is_ready(now):
+        assert source.take() is None
+    step.due, end_run = {step.codes.failed: now}, source.cooldown.end_run
+
+    def look_first(task_id: str) -> None:
+        if source.is_ready(now):
+            source.take()  # on another thread
+        end_run(task_id)
+
+    monkeypatch.setattr(source.cooldown, "end_run", look_first)
+    source.ends("o-1", "failed", due_time=now)
+    assert source.is_ready(now)
 
 
 @pytest.mark.usefixtures("always_longest")

@@ -15,7 +15,6 @@ from typing import Any, cast
 import pytest
 
 from pynamodb_tracker import AsyncContext, AsyncWorker, LockLostError, Tally
-from pynamodb_tracker.execution.run import Run
 from pynamodb_tracker.testing import StoppedClock
 from pynamodb_tracker.work import executor
 from pynamodb_tracker.work.dispatcher import Dispatcher
@@ -154,21 +153,6 @@ def test_functions_run_on_the_loop_of_the_caller_with_its_context_variables() ->
     asyncio.run(program())
 
 
-def test_stop_lets_what_runs_finish_and_starts_nothing_more() -> None:
-    async def program() -> None:
-        function = Waiting()
-        worker = AsyncWorker({Order.confirm: function}, concurrency=1)
-        running = await begun(worker, function)
-        worker.stop()
-        function.go.set()
-        assert await running == {Order.confirm: Tally(succeeded=1)}
-        worker.stop()  # once more: there is nothing to stop
-
-    Order.create_many(["o-1", "o-2"])
-    asyncio.run(program())
-    assert Order.confirm.pending.count() == 1
-
-
 def test_what_still_runs_after_the_grace_time_is_cancelled_and_released(caplog: pytest.LogCaptureFixture) -> None:
     async def program() -> None:
         function = Waiting()
@@ -295,37 +279,6 @@ def test_a_function_that_ignores_its_cancellation_is_left_behind_and_its_task_re
     assert "still ran after the grace time and was released" in caplog.text
 
 
-@pytest.fixture
-def stopped(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    """Return what is set once a worker was stopped."""
-    event, stop = threading.Event(), TaskExecutor.stop
-
-    def stop_and_say(executor: TaskExecutor) -> None:
-        stop(executor)
-        event.set()
-
-    monkeypatch.setattr(TaskExecutor, "stop", stop_and_say)
-    return event
-
-
-def test_nothing_is_claimed_of_what_was_found_before_the_stop(
-    monkeypatch: pytest.MonkeyPatch, stopped: threading.Event
-) -> None:
-    take = Dispatcher.take
-
-    def found_and_stopped(dispatcher: Dispatcher) -> Any:
-        found = take(dispatcher)
-        worker.stop()
-        assert stopped.wait(WAIT)
-        return found
-
-    monkeypatch.setattr(Dispatcher, "take", found_and_stopped)
-    Order.create("o-1")
-    worker = AsyncWorker({Order.confirm: nothing})
-    assert asyncio.run(worker.run()) == {Order.confirm: Tally()}
-    assert Order.get_task("o-1").fence == 0
-
-
 def test_a_task_that_is_cancelled_before_its_first_line_is_answered_and_does_not_count() -> None:
     async def main() -> None:
         settings = AsyncWorker({Order.confirm: nothing})._settings
@@ -352,63 +305,6 @@ def test_an_error_of_the_library_itself_stops_the_worker_and_is_raised(monkeypat
     monkeypatch.setattr(Dispatcher, "take", broken)
     with pytest.raises(NotImplementedError):
         run(AsyncWorker({Order.confirm: nothing, Order.ship: nothing}))
-
-
-def test_a_task_that_is_being_claimed_when_the_worker_stops_is_released_untouched(
-    monkeypatch: pytest.MonkeyPatch, stopped: threading.Event
-) -> None:
-    ran: list[str] = []
-    claim = Run.claim
-
-    def stopped_meanwhile(run: Run[Any]) -> Any:
-        worker.stop()
-        assert stopped.wait(WAIT)
-        return claim(run)
-
-    async def work(ctx: Ctx) -> None:
-        ran.append(ctx.task.task_id)
-
-    Order.create("o-1")
-    monkeypatch.setattr(Run, "claim", stopped_meanwhile)
-    worker = AsyncWorker({Order.confirm: work}, concurrency=1)
-    assert run(worker) == {Order.confirm: Tally(released=1)}
-    task = Order.get_task("o-1")
-    assert (task.state, task.attempt, ran) == (Order.confirm.pending, 0, [])
-
-
-def test_a_worker_that_was_stopped_before_it_runs_starts_nothing_and_it_runs_once() -> None:
-    async def program() -> None:
-        worker = AsyncWorker({Order.confirm: nothing})
-        worker.stop()
-        assert await worker.run() == {Order.confirm: Tally()}
-        with pytest.raises(RuntimeError, match="was run before"):
-            await worker.run()
-
-    Order.create("o-1")
-    asyncio.run(program())
-    assert Order.get_task("o-1").fence == 0
-
-
-@pytest.mark.parametrize(
-    ("error", "state"), [(SystemExit(3), Order.confirm.failed), (KeyboardInterrupt(), Order.confirm.pending)]
-)
-def test_sys_exit_and_ctrl_c_in_a_function_are_recorded_stop_the_worker_and_are_raised(
-    error: BaseException, state: Any
-) -> None:
-    async def work(ctx: Ctx) -> None:
-        if ctx.task.task_id == "o-1":
-            raise error
-        await asyncio.sleep(0.01)
-
-    async def program() -> None:
-        with pytest.raises(type(error)) as caught:
-            await AsyncWorker({Order.confirm: work}).run()
-        assert caught.value is error
-
-    Order.create_many(["o-1", "o-2"])
-    asyncio.run(program())
-    assert Order.get_task("o-1").state == state
-    assert Order.confirm.in_progress.count() == 0
 
 
 def test_a_cancellation_that_the_function_raises_itself_is_a_failure_and_the_worker_goes_on() -> None:

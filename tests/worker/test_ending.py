@@ -17,10 +17,9 @@ import pytest
 
 from pynamodb_tracker import Tally, Worker, transitions
 from pynamodb_tracker.execution.run import Run
-from pynamodb_tracker.query import DueTasks
+from pynamodb_tracker.query.due import DueTasks
 from pynamodb_tracker.testing import StoppedClock
 from pynamodb_tracker.testing.tables import OneAtATime
-from pynamodb_tracker.work.attempt import Attempt
 from pynamodb_tracker.work.polling import Backoff
 from pynamodb_tracker.worker.process_team import READY, Ended, _Supervisor, parent_pipe, run_to_the_end
 from pynamodb_tracker.worker.shutdown import Message, Messages, print_to_stderr
@@ -127,23 +126,6 @@ def test_the_first_ctrl_c_after_a_call_of_stop_waits_too(stopping: threading.Eve
     thread.start()
     assert worker.run() == {Order.confirm: Tally(succeeded=1)}
     thread.join(WAIT)
-
-
-def test_nothing_is_claimed_by_a_thread_that_took_a_task_before_the_stop(
-    monkeypatch: pytest.MonkeyPatch, stopping: threading.Event
-) -> None:
-    run = Attempt.run
-
-    def stopped_first(attempt: Attempt) -> None:
-        worker.stop()
-        assert stopping.wait(WAIT)
-        run(attempt)
-
-    monkeypatch.setattr(Attempt, "run", stopped_first)
-    Order.create("o-1")
-    worker = Worker({Order.confirm: lambda _: None})
-    assert worker.run() == {Order.confirm: Tally()}
-    assert Order.get_task("o-1").fence == 0
 
 
 class Closed(StringIO):

@@ -1,5 +1,6 @@
 """How a worker ends: in order, by signals and by `stop`, and what becomes of a function that still runs."""
 
+import asyncio
 import os
 import re
 import signal
@@ -11,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from pynamodb_tracker import ExecutionContext, LockLostError, Tally, Worker, clock, transitions
+from pynamodb_tracker import AsyncWorker, ExecutionContext, LockLostError, Tally, Worker, clock, transitions
 from pynamodb_tracker.execution.run import Run
 from pynamodb_tracker.testing import StoppedClock
 from pynamodb_tracker.work import executor
 from pynamodb_tracker.work.attempt import Attempt
+from pynamodb_tracker.work.dispatcher import Dispatcher
 from pynamodb_tracker.worker.shutdown import Message, Messages
-from pynamodb_tracker.worker.team import ThreadTeam
 from tests.support.network import Network, error, passing
 from tests.support.paced_clock import StandingClock
 from tests.support.processes import until
@@ -79,53 +80,117 @@ def hung(function: Hanging, **options: Any) -> Iterator[Worker]:
 @pytest.fixture
 def stopping(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Return what is set once a worker has heard that it is to stop."""
-    event, stop = threading.Event(), ThreadTeam.stop
+    event, stop = threading.Event(), Dispatcher.stop
 
-    def stop_and_say(team: ThreadTeam) -> None:
-        stop(team)
+    def stop_and_say(dispatcher: Dispatcher) -> None:
+        stop(dispatcher)
         event.set()
 
-    monkeypatch.setattr(ThreadTeam, "stop", stop_and_say)
+    monkeypatch.setattr(Dispatcher, "stop", stop_and_say)
     return event
 
 
-def test_stop_lets_what_runs_finish_and_starts_nothing_more() -> None:
-    def stop(_: Ctx) -> None:
-        worker.stop()
+# On threads and on an event loop.
 
-    worker = Worker({Order.confirm: stop})
+both = pytest.mark.parametrize("kind", [Worker, AsyncWorker])
+
+
+def worker_of(kind: Any, function: Callable[[Any], object]) -> Any:
+    """Return a worker that runs the function on one task at a time."""
+
+    async def on_loop(ctx: Any) -> None:
+        function(ctx)
+
+    return Worker({Order.confirm: function}) if kind is Worker else AsyncWorker({Order.confirm: on_loop}, concurrency=1)
+
+
+def run_worker(worker: Any) -> Any:
+    ended = worker.run()
+    return ended if isinstance(worker, Worker) else asyncio.run(asyncio.wait_for(ended, WAIT))
+
+
+@both
+def test_stop_lets_what_runs_finish_and_starts_nothing_more(kind: Any) -> None:
+    worker = worker_of(kind, lambda _: worker.stop())
     Order.create_many(["o-1", "o-2"])
-    tallies = worker.run()
+    tallies = run_worker(worker)
     # One more may have been claimed before the order was heard.
     assert tallies[Order.confirm].succeeded + Order.confirm.pending.count() == 2
     assert Order.confirm.in_progress.count() == 0
+    worker.stop()  # once more: there is nothing to stop
 
 
-def test_a_worker_that_was_stopped_before_it_runs_runs_nothing() -> None:
-    Order.create("o-1", due_time=None)
-    worker = Worker({Order.confirm: Hanging()}, grace=AT_ONCE)
+@both
+def test_a_worker_that_was_stopped_before_it_runs_starts_nothing_and_it_runs_once(kind: Any) -> None:
+    Order.create("o-1")
+    worker = worker_of(kind, Hanging())
     worker.stop()
-    worker.run()
-    assert Order.get_task("o-1").state == Order.confirm.pending
+    assert run_worker(worker) == {Order.confirm: Tally()}
+    with pytest.raises(RuntimeError, match="was run before"):
+        run_worker(worker)
+    assert Order.get_task("o-1").fence == 0
 
 
+@both
+def test_nothing_is_claimed_of_what_was_found_before_the_stop(
+    kind: Any, monkeypatch: pytest.MonkeyPatch, stopping: threading.Event
+) -> None:
+    take = Dispatcher.take
+
+    def found_and_stopped(dispatcher: Dispatcher) -> Any:
+        found = take(dispatcher)
+        worker.stop()
+        assert stopping.wait(WAIT)
+        return found
+
+    monkeypatch.setattr(Dispatcher, "take", found_and_stopped)
+    Order.create("o-1")
+    worker = worker_of(kind, Hanging())
+    assert run_worker(worker) == {Order.confirm: Tally()}
+    assert Order.get_task("o-1").fence == 0
+
+
+@both
 def test_a_task_that_is_being_claimed_when_the_worker_stops_is_given_back_untouched(
-    monkeypatch: pytest.MonkeyPatch, stopping: threading.Event
+    kind: Any, monkeypatch: pytest.MonkeyPatch, stopping: threading.Event
 ) -> None:
     ran: list[str] = []
-    Order.create("o-1")
-    worker = Worker({Order.confirm: lambda ctx: ran.append(ctx.task.task_id)})
-    enter = Run.__enter__
+    claim = Run.claim
 
     def stopped_meanwhile(run: Run[Any]) -> Any:
         worker.stop()
         assert stopping.wait(WAIT)
-        return enter(run)
+        return claim(run)
 
-    monkeypatch.setattr(Run, "__enter__", stopped_meanwhile)
-    assert worker.run() == {Order.confirm: Tally(released=1)}
+    Order.create("o-1")
+    monkeypatch.setattr(Run, "claim", stopped_meanwhile)
+    worker = worker_of(kind, lambda ctx: ran.append(ctx.task.task_id))
+    assert run_worker(worker) == {Order.confirm: Tally(released=1)}
     task = Order.get_task("o-1")
     assert (task.state, task.attempt, ran) == (Order.confirm.pending, 0, [])
+
+
+@both
+@pytest.mark.parametrize(
+    ("order", "state"), [(SystemExit(3), Order.confirm.failed), (KeyboardInterrupt(), Order.confirm.pending)]
+)
+def test_sys_exit_and_ctrl_c_in_a_function_are_recorded_stop_the_worker_and_are_raised(
+    kind: Any, order: BaseException, state: Any, shop: StoppedClock
+) -> None:
+    def work(_: Any) -> None:
+        raise order
+
+    Order.create("o-1")
+    shop.advance(timedelta(seconds=10))
+    Order.create("o-2")
+    with pytest.raises(type(order)) as caught:
+        run_worker(worker_of(kind, work))
+    assert caught.value is order
+    assert Order.get_task("o-1").state == state
+    assert Order.get_task("o-2").fence == 0
+
+
+# On threads.
 
 
 def test_a_task_that_is_being_claimed_at_the_end_of_the_grace_time_is_given_back(
@@ -305,25 +370,6 @@ def test_a_release_that_gets_no_answer_does_not_keep_the_worker_from_ending(
         worker.stop()
     assert not never.is_set()
     never.set()
-
-
-@pytest.mark.parametrize(
-    ("order", "state"), [(SystemExit(3), Order.confirm.failed), (KeyboardInterrupt(), Order.confirm.pending)]
-)
-def test_sys_exit_and_ctrl_c_in_a_function_are_recorded_stop_the_worker_and_are_raised(
-    order: BaseException, state: Any, shop: StoppedClock
-) -> None:
-    def work(_: Ctx) -> None:
-        raise order
-
-    Order.create("o-1")
-    shop.advance(timedelta(seconds=10))
-    Order.create("o-2")
-    with pytest.raises(type(order)) as caught:
-        Worker({Order.confirm: work}).run()
-    assert caught.value is order
-    assert Order.get_task("o-1").state == state
-    assert Order.get_task("o-2").fence == 0
 
 
 @posix

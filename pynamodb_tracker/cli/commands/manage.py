@@ -24,7 +24,7 @@ from pynamodb_tracker.cli.task_files import Format, LineReader
 from pynamodb_tracker.cli.terminal import say, say_id, warn
 from pynamodb_tracker.exceptions import TaskLockedError, TaskNotFoundError
 from pynamodb_tracker.model.references import round_of
-from pynamodb_tracker.presentation.commands import note, send_signal
+from pynamodb_tracker.presentation.commands import note, run_now, send_signal
 from pynamodb_tracker.presentation.errors import for_people
 from pynamodb_tracker.presentation.task_facts import choices_of, name_of
 from pynamodb_tracker.presentation.text import between, count, escaped
@@ -93,7 +93,11 @@ def create(
         given[key] = text
     with refusing(TypeError, ValueError):
         arguments = LineReader(model, Format.CSV, None).arguments(given)
-        if merge:
+        task = run_now(model, task_id) if merge and len(given) == 1 else None
+        if task is not None:
+            how = " (due now)"
+            note(model, opt.person(), "made due", task_id, 1)
+        elif merge:
             merged = model.create_or_merge(**arguments)
             task, how = merged.task, _EFFECTS[merged.effect]
         else:

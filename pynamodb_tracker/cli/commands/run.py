@@ -434,10 +434,10 @@ def _run(verb: str, batch: WatchedBatch, *, dry_run: bool, as_json: bool) -> boo
             shown.end()
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - raised again after the report
             ended = error
-    with last_output():
-        (batch.print_json if as_json else batch.print_report)(stopped=ended is not None)
     about, reason = f"{selection.step.name}.{Status.IGNORED}", "retry --reopen-ignored"
     note(selection.step.model, opt.person(), "reopened", about, batch.number_reopened, reason=reason)
+    with last_output():
+        (batch.print_json if as_json else batch.print_report)(stopped=ended is not None)
     if isinstance(ended, StoppedError):
         raise typer.Exit(ended.exit_code)
     if ended is not None:

@@ -2,6 +2,7 @@
 
 # ruff: noqa: PT012 - the block that raises is what is tested, whatever it has in it
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -30,11 +31,24 @@ class Form(AppTask):
     picture = BinaryAttribute(null=True, legacy_encoding=False)
 
 
-def test_nothing_else_of_the_block_is_saved_either() -> None:
-    Form.create("f-1", title="old")
-    with pytest.raises(ValueNotStorableError), Form.check.start("f-1") as ctx:
+@pytest.mark.parametrize(
+    ("change_it", "path"),
+    [
+        (lambda data: data["lines"].append({"when": timedelta(1)}), r"data\['lines'\]\[1\]\['when'\]"),
+        (lambda data: data["lines"][0].update({7: "seven"}), r"data\['lines'\]\[0\] has the key 7"),
+        (lambda data: data.update(total=float("nan")), r"data\['total'\] is nan"),
+        (lambda data: data.update(pair=(1, 2)), r"data\['pair'\] is a tuple"),
+        (lambda data: data.update({7: "seven", "7": "other"}), "data has the key 7"),
+    ],
+    ids=["append", "key", "nan", "tuple", "key of the same text"],
+)
+def test_the_error_shows_where_in_data_the_value_is_and_nothing_of_the_block_is_saved(
+    change_it: Callable[[Any], None], path: str
+) -> None:
+    Form.create("f-1", title="old", data={"lines": [{}]})
+    with pytest.raises(ValueNotStorableError, match=path), Form.check.start("f-1") as ctx:
         ctx.task.title = "new"
-        ctx.task.data["when"] = object()
+        change_it(ctx.task.data)
     assert Form.get_task("f-1").title == "old"
 
 

@@ -73,14 +73,9 @@ def test_a_use_case_without_a_table_is_refused() -> None:
     assert "class Meta" in told
 
 
-def test_a_meta_on_a_use_case_is_refused() -> None:
-    told = refusal(Meta=type("Meta", (), {"table_name": "orders"}))
-    assert told.startswith("Order")
-    assert "Meta" in told
-
-
-def test_a_meta_on_a_use_case_that_derives_from_task_itself_is_refused() -> None:
-    told = refusal("Order", Task, Meta=type("Meta", (), {"table_name": "orders"}))
+@pytest.mark.parametrize("bases", [(), (Task,)], ids=["of a table", "of Task itself"])
+def test_a_meta_on_a_use_case_is_refused(bases: tuple[type, ...]) -> None:
+    told = refusal("Order", *bases, Meta=type("Meta", (), {"table_name": "orders"}))
     assert told.startswith("Order")
     assert "Meta" in told
 
@@ -213,30 +208,20 @@ def test_a_second_class_with_the_use_case_of_a_mixin_is_refused() -> None:
     assert order.__qualname__ in refusal("Purchase", Ordering, shop, use_case_id=None)
 
 
-def test_attributes_of_a_mixin_may_come_by_the_table() -> None:
+def test_attributes_of_a_mixin_may_come_by_the_table_or_a_class_above_or_below_it() -> None:
     class Priced:
         amount = NumberAttribute(null=True)
 
+    nothing: dict[str, Any] = {"use_case_id": None, "pack": None}
     meta = type("Meta", (), {"table_name": "shop"})
-    shop = declare("Shop", Priced, Task, use_case_id=None, pack=None, Meta=meta)
-    assert "amount" in declare("Order", shop).get_attributes()
-
-
-def test_attributes_of_a_mixin_may_come_by_a_class_between_table_and_use_case() -> None:
-    class Priced:
-        amount = NumberAttribute(null=True)
-
-    between = declare("Between", Priced, new_table(), use_case_id=None, pack=None)
-    assert "amount" in declare("Order", between).get_attributes()
-
-
-def test_attributes_of_a_mixin_may_come_by_a_class_between_task_and_table() -> None:
-    class Priced:
-        amount = NumberAttribute(null=True)
-
-    base = declare("Base", Priced, Task, use_case_id=None, pack=None)
-    shop = declare("Shop", base, use_case_id=None, pack=None, Meta=type("Meta", (), {"table_name": "shop"}))
-    assert "amount" in declare("Order", shop).get_attributes()
+    below = declare("Below", Priced, new_table(), **nothing)
+    above = declare("Above", Priced, Task, **nothing)
+    for base in (
+        declare("Shop", Priced, Task, Meta=meta, **nothing),
+        declare("Shop", above, Meta=meta, **nothing),
+        below,
+    ):
+        assert "amount" in declare("Order", base).get_attributes()
 
 
 def test_a_subclass_of_a_use_case_with_mixins_inherits_what_they_bring() -> None:

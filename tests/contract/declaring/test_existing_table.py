@@ -12,7 +12,6 @@ from pynamodb.exceptions import PynamoDBException, TableError
 from pynamodb_tracker import Step, Task, UseCase, Worker
 from pynamodb_tracker.testing import StoppedClock
 from tests.engine.engine import Engine
-from tests.support.engines import quick_sessions
 from tests.support.rows import client
 
 pytestmark = pytest.mark.engine
@@ -36,10 +35,9 @@ def shop(dynamodb: Engine) -> Iterator[Any]:
         use_case_id = UseCase("order")
         ship = Step(10)
 
-    with quick_sessions():
-        yield Order
-        ShopTask.delete_table()
-        client(ShopTask).close()
+    yield Order
+    ShopTask.delete_table()
+    client(ShopTask).close()
 
 
 def described(model: Any) -> Any:

@@ -44,22 +44,12 @@ RESERVED: list[Callable[[Order], Any]] = [
 ]
 
 
-def test_save_is_a_type_error_that_names_what_to_use() -> None:
-    task = Order.create("o-1")
+@pytest.mark.parametrize(
+    "row", [Order("o-1", amount=1), AppTask("o-1", "order")], ids=["of a use case", "of the table"]
+)
+def test_save_is_a_type_error_that_names_what_to_use(row: AppTask) -> None:
     with recorded() as requests, pytest.raises(TypeError, match=r"create.*ctx\.save.*update"):
-        task.save()
-    assert requests == []
-
-
-def test_save_of_a_row_made_by_hand_is_a_type_error_too() -> None:
-    with recorded() as requests, pytest.raises(TypeError, match="create"):
-        Order("o-1", amount=1).save()
-    assert requests == []
-
-
-def test_save_of_a_row_of_the_table_class_is_a_type_error_too() -> None:
-    with recorded() as requests, pytest.raises(TypeError, match="create"):
-        AppTask("o-1", "order").save()
+        row.save()
     assert requests == []
 
 
@@ -69,25 +59,19 @@ def test_batch_write_is_a_type_error_that_names_what_to_use() -> None:
     assert requests == []
 
 
-def test_a_transaction_does_not_save_a_task() -> None:
+@pytest.mark.parametrize(
+    ("write", "told"),
+    [
+        (lambda transact, task: transact.save(task), r"Order\.create.*ctx\.transaction\(succeed=True\)"),
+        (lambda transact, task: transact.delete(task), "delete_task"),
+        (lambda transact, task: transact.update(task, actions=[Order.status.set(1000)]), "status"),
+    ],
+    ids=["save", "delete", "update"],
+)
+def test_a_transaction_does_not_write_what_the_tracker_writes(write: Callable[[Any, Order], Any], told: str) -> None:
     task = Order.create("o-1")
-    names = r"Order\.create.*ctx\.transaction\(succeed=True\)"
-    with recorded() as requests, pytest.raises(TypeError, match=names), transaction() as transact:
-        transact.save(task)
-    assert requests == []
-
-
-def test_a_transaction_does_not_delete_a_task() -> None:
-    task = Order.create("o-1")
-    with recorded() as requests, pytest.raises(TypeError, match="delete_task"), transaction() as transact:
-        transact.delete(task)
-    assert requests == []
-
-
-def test_a_transaction_does_not_update_what_the_tracker_writes() -> None:
-    task = Order.create("o-1")
-    with recorded() as requests, pytest.raises(TypeError, match="status"), transaction() as transact:
-        transact.update(task, actions=[Order.status.set(1000)])
+    with recorded() as requests, pytest.raises(TypeError, match=told), transaction() as transact:
+        write(transact, task)
     assert requests == []
 
 

@@ -5,8 +5,6 @@ import traceback
 from collections.abc import Iterator
 from typing import Any
 
-import botocore.session
-import pynamodb.connection.base
 import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
@@ -35,7 +33,6 @@ def settings(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    monkeypatch.setattr(pynamodb.connection.base, "get_session", botocore.session.get_session)  # it looks anew
     FarTask.tracker.table.reconnect()
     yield monkeypatch
     FarTask.tracker.table.reconnect()

@@ -10,7 +10,7 @@ from pynamodb_tracker.clock import StoppedClock
 from tests.support.recorder import recorded
 from tests.support.rows import change
 from tests.support.shop import Ord, Order, Parcel
-from tests.support.workers import die, fail, succeed
+from tests.support.workers import die, fail
 
 pytestmark = pytest.mark.usefixtures("table")
 
@@ -36,11 +36,6 @@ def test_count_counts_the_tasks_in_a_state() -> None:
     Parcel.create_many(f"p-{number}" for number in range(7))
     fail(Parcel.sort, "p-3")
     assert (Parcel.sort.pending.count(), Parcel.sort.failed.count(), Parcel.sort.succeeded.count()) == (6, 1, 0)
-
-
-def test_count_counts_what_is_not_due_as_well(clock: StoppedClock) -> None:
-    Order.create("o-1", due_time=clock.now() + timedelta(days=1))
-    assert Order.confirm_payment.pending.count() == 1
 
 
 def test_count_takes_a_window(clock: StoppedClock) -> None:
@@ -100,11 +95,6 @@ def test_counts_counts_every_state() -> None:
     assert Order.counts() == {**expected, Order.confirm_payment.in_progress: 1}
 
 
-def test_counts_counts_all_shards() -> None:
-    Parcel.create_many(f"p-{number}" for number in range(12))
-    assert Parcel.counts()[Parcel.sort.pending] == 12
-
-
 def test_counts_of_a_small_index_is_one_request() -> None:
     Parcel.create_many(f"p-{number}" for number in range(12))
     with recorded() as requests:
@@ -147,23 +137,8 @@ def test_counts_shows_codes_of_steps_that_are_no_longer_declared() -> None:
     assert [(state.code, str(state), count) for state, count in unknown.items()] == [(42, "unknown 42", 1)]
 
 
-def test_the_state_of_a_task_with_an_unknown_code_is_shown() -> None:
-    Order.create("o-1")
-    change(Order, "o-1", status={"N": "42"}, status_key={"S": "order#42#0"})
-    task = Order.get_task("o-1")
-    assert (task.state.code, task.state.status, str(task.state)) == (42, None, "unknown 42")
-
-
 def test_tasks_in_an_unknown_code_can_be_queried() -> None:
     Order.create("o-1")
     change(Order, "o-1", status={"N": "42"}, status_key={"S": "order#42#0"})
     (unknown,) = [state for state, count in Order.counts().items() if count]
     assert [task.task_id for task in unknown.query()] == ["o-1"]
-
-
-def test_counts_follows_a_task() -> None:
-    Order.create("o-1")
-    succeed(Order.confirm_payment, "o-1")
-    counts = Order.counts()
-    assert {state: count for state, count in counts.items() if count} == {Order.ship.pending: 1}
-    assert counts[Order.confirm_payment.succeeded] == 1

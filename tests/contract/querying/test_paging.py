@@ -4,6 +4,7 @@ import base64
 import json
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -80,25 +81,18 @@ def test_tasks_that_are_added_while_paging_are_returned_last(clock: StoppedClock
     assert added == names(0, 9)
 
 
-def test_tasks_that_leave_the_state_while_paging_have_no_effect_on_others(clock: StoppedClock) -> None:
+@pytest.mark.parametrize("leave", [partial(succeed, Parcel.sort), Parcel.delete_task], ids=["succeed", "are deleted"])
+def test_tasks_that_leave_the_state_while_paging_have_no_effect_on_others(
+    leave: Callable[[str], object], clock: StoppedClock
+) -> None:
     create_in_turn(clock, 0, 8)
 
-    def finish(page: int) -> None:
+    def between(page: int) -> None:
         if page == 1:
-            succeed(Parcel.sort, "t-01", "t-02")  # the last one of that page, and the first one of the next
+            for task_id in ("t-01", "t-02"):  # the last one of that page, and the first one of the next
+                leave(task_id)
 
-    assert walk(Parcel.sort.pending, limit=2, between=finish) == [*names(0, 2), *names(3, 8)]
-
-
-def test_tasks_that_are_deleted_while_paging_have_no_effect_on_others(clock: StoppedClock) -> None:
-    create_in_turn(clock, 0, 8)
-
-    def delete(page: int) -> None:
-        if page == 1:
-            Parcel.delete_task("t-01")
-            Parcel.delete_task("t-02")
-
-    assert walk(Parcel.sort.pending, limit=2, between=delete) == [*names(0, 2), *names(3, 8)]
+    assert walk(Parcel.sort.pending, limit=2, between=between) == [*names(0, 2), *names(3, 8)]
 
 
 def test_a_window_applies_to_all_pages(clock: StoppedClock) -> None:

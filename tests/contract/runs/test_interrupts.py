@@ -10,6 +10,7 @@ from contextlib import suppress
 from types import FrameType
 from typing import Any
 
+import botocore.session
 import pynamodb.connection.base
 import pytest
 
@@ -19,7 +20,7 @@ from pynamodb_tracker.testing import tables
 from pynamodb_tracker.writes import lock as lock_module
 from tests.chaos.interruptions import BLOCKS, Attempt, Interrupted, found, logged, perform, problems
 from tests.chaos.outcomes import notes_of
-from tests.support.engines import Engine, Moto, quick_session
+from tests.support.engines import Engine, Moto
 from tests.support.orders import orders
 
 PACKAGE = os.path.dirname(pynamodb_tracker.__file__)  # noqa: PTH120 - compared with the names of code objects, which are text
@@ -121,7 +122,7 @@ def test_an_error_at_any_line_of_the_library_loses_nothing_without_a_word(
 def test_an_error_at_any_line_leaves_no_lock_of_the_process_or_of_the_table_locked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    session = quick_session()  # one for all connections: building its first client takes longest
+    session = botocore.session.get_session()  # one for all connections: building its first client takes longest
     monkeypatch.setattr(pynamodb.connection.base, "get_session", lambda: session)
     number, was_struck = 0, True
     while was_struck:

@@ -84,12 +84,17 @@ def test_meta_sets_the_margin_for_locks(clock: StoppedClock) -> None:
     succeed(Exact.work, "e-1")
 
 
-def test_extend_lock_holds_the_task_for_as_long_again(clock: StoppedClock) -> None:
+@pytest.mark.parametrize(
+    ("by", "held"),
+    [((), LOCK), ((timedelta(hours=2),), timedelta(hours=2)), ((MOMENT,), timedelta(minutes=1))],
+    ids=["as long again", "for longer", "never shorter"],
+)
+def test_extend_lock_holds_the_task_from_now(clock: StoppedClock, by: tuple[timedelta, ...], held: timedelta) -> None:
     Order.create("o-1")
     with Order.confirm_payment.start("o-1") as ctx:
         clock.advance(timedelta(minutes=4))
-        ctx.extend_lock()
-        assert ctx.lock_expire_time == clock.now() + LOCK == Order.get_task("o-1").lock_expire_time
+        ctx.extend_lock(*by)
+        assert ctx.lock_expire_time == clock.now() + held == Order.get_task("o-1").lock_expire_time
 
 
 def test_extend_lock_takes_as_long_as_start_was_given(clock: StoppedClock) -> None:
@@ -98,20 +103,6 @@ def test_extend_lock_takes_as_long_as_start_was_given(clock: StoppedClock) -> No
         clock.advance(timedelta(minutes=30))
         ctx.extend_lock()
         assert ctx.lock_expire_time == clock.now() + timedelta(hours=1)
-
-
-def test_extend_lock_can_say_for_how_long(clock: StoppedClock) -> None:
-    Order.create("o-1")
-    with Order.confirm_payment.start("o-1") as ctx:
-        ctx.extend_lock(timedelta(hours=2))
-        assert ctx.lock_expire_time == clock.now() + timedelta(hours=2)
-
-
-def test_a_lock_never_becomes_shorter(clock: StoppedClock) -> None:
-    Order.create("o-1")
-    with Order.confirm_payment.start("o-1") as ctx:
-        ctx.extend_lock(timedelta(minutes=1))
-        assert ctx.lock_expire_time == clock.now() + LOCK == Order.get_task("o-1").lock_expire_time
 
 
 def test_an_extended_lock_is_not_taken_over_when_it_would_have_ended(clock: StoppedClock) -> None:

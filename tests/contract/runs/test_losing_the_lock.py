@@ -112,23 +112,14 @@ def test_an_exception_that_takes_no_note_propagates_unchanged_from_a_block_that_
 
 
 @each_typical_loss
-def test_save_in_a_block_that_lost_its_lock_is_an_error_and_saves_nothing(loss: Loss, lose: Lose) -> None:
+@pytest.mark.parametrize("go_on", ["save", "extend_lock"])
+def test_a_block_that_lost_its_lock_can_neither_save_nor_extend_it(loss: Loss, lose: Lose, go_on: str) -> None:
     Order.create("o-1", amount=1)
     with pytest.raises(LockLostError), Order.confirm_payment.start("o-1") as ctx:
         ctx.task.amount = 2
         lose(loss)
         before = row()
-        ctx.save()
-    assert row() == before
-
-
-@each_typical_loss
-def test_extend_lock_in_a_block_that_lost_its_lock_is_an_error(loss: Loss, lose: Lose) -> None:
-    Order.create("o-1", amount=1)
-    with pytest.raises(LockLostError), Order.confirm_payment.start("o-1") as ctx:
-        lose(loss)
-        before = row()
-        ctx.extend_lock()
+        getattr(ctx, go_on)()
     assert row() == before
 
 
@@ -142,17 +133,13 @@ def test_ctrl_c_in_a_block_that_lost_its_lock_releases_nothing(loss: Loss, lose:
     assert row() == before
 
 
-def test_a_lost_lock_is_not_suppressed_by_skip_error(lose: Lose) -> None:
+@pytest.mark.parametrize("error", [None, Broken()], ids=["success", "failure"])
+def test_what_could_not_be_recorded_is_not_suppressed_by_skip_error(lose: Lose, error: Broken | None) -> None:
     Order.create("o-1")
-    with pytest.raises(LockLostError), Order.confirm_payment.start("o-1", skip_error=True):
+    with pytest.raises(Broken if error else LockLostError), Order.confirm_payment.start("o-1", skip_error=True):
         lose(LOSSES["a success"])
-
-
-def test_an_exception_that_could_not_be_recorded_is_not_suppressed_by_skip_error(lose: Lose) -> None:
-    Order.create("o-1")
-    with pytest.raises(Broken), Order.confirm_payment.start("o-1", skip_error=True):
-        lose(LOSSES["a success"])
-        raise Broken
+        if error:
+            raise error
 
 
 def test_the_error_of_a_lost_lock_carries_the_row_as_it_was_found(lose: Lose) -> None:

@@ -174,13 +174,6 @@ def test_a_transaction_is_committed_once() -> None:
     assert balance() == 90
 
 
-@pytest.mark.parametrize("wrong", [1, "yes", None])
-def test_succeed_is_a_boolean(wrong: Any) -> None:
-    Order.create("o-1")
-    with Order.confirm_payment.start("o-1") as ctx, pytest.raises(TypeError, match="succeed"):
-        ctx.transaction(succeed=wrong)
-
-
 @either
 def test_the_row_of_the_task_is_not_written_twice(succeed_with_it: Any) -> None:
     Order.create("o-1")
@@ -330,15 +323,6 @@ def test_ctrl_c_after_the_commit_propagates_and_the_success_stands(caplog: pytes
     assert [(record.levelname, record.message.partition(":")[0]) for record in caplog.records] == [
         ("INFO", "the block of confirm_payment of Order 'o-1' was stopped after its success was recorded")
     ]
-
-
-def test_the_attempt_fails_if_a_condition_prevents_the_commit() -> None:
-    Order.create("o-1")
-    with pytest.raises(TransactWriteError), Order.confirm_payment.start("o-1") as ctx:
-        with ctx.transaction(succeed=True) as transaction:
-            debit(transaction, 1000)
-    task = Order.get_task("o-1")
-    assert (balance(), task.state, task.errors[-1].type) == (100, Order.confirm_payment.failed, "TransactWriteError")
 
 
 def test_the_attempt_fails_even_if_the_block_catches_the_error_of_the_commit() -> None:

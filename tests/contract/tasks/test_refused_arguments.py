@@ -35,7 +35,6 @@ from tests.support.network import unreached
 from tests.support.shop import AppTask, Order, Parcel
 
 CASE: Any = Order
-NAIVE = datetime(2026, 1, 1)  # noqa: DTZ001 - that is what is wrong with it
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 

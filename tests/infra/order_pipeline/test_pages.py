@@ -58,14 +58,14 @@ def test_the_settings_are_those_of_the_template_and_of_the_steps(account: Accoun
     pauses = [pause(attempt) for attempt in range(1, attempts)]
     assert (attempts, pauses[0], pauses[-1]) == (8, timedelta(minutes=1), timedelta(hours=1))
     assert sum(pauses, timedelta()) >= timedelta(hours=2)
-    first = parameters["MaxReceives"]
+    first, threads = parameters["MaxReceives"], parameters["RetryThreads"]
     for told in (
         f"**The visibility timeout is {visible} s**, six times the function's timeout of {timeout} s.",
         "**There are eight attempts**, with pauses from 1 minute to 1 hour, to survive an outage of two hours.",
         f"**`maxReceiveCount` is {most}**, more than the attempts. The first queue has {first},",
         f"is received, every {visible // 60} minutes, before it is a dead letter",
         f"in a batch from waiting {visible // 60} minutes",
-        f"**A schedule with {parameters['RetryThreads']} threads** runs as many orders at the same time",
+        f"**A schedule with {threads} threads** runs {threads} orders at the same time,",
         f"for up to {retries_for} seconds of each minute",
         f"A message failed {most} times, or {first} times in the first queue.",
         f"The queue keeps them for {queues['ConfirmPaymentQueue']['MessageRetentionPeriod'] // 86_400} days.",

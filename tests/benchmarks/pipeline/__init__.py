@@ -1,1 +1,0 @@
-"""A pipeline of Lambda functions and queues, emulated: its environments are frozen, killed and thrown away."""
