@@ -51,10 +51,7 @@ def report_of_each(
 
 
 def in_threads_together(
-    change: Callable[[A], None],
-    items: Iterable[A],
-    threads: int,
-    group_of: Callable[[A], object] = lambda _: None,
+    change: Callable[[A], None], items: Iterable[A], threads: int, group_of: Callable[[A], object] = lambda _: None
 ) -> None:
     """Like `in_threads`, with shared requests. Items with the same text as their group are changed in order."""
     if threads == 1:

@@ -10,15 +10,7 @@ import typer
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.cli import options as opt
-from pynamodb_tracker.cli.command import (
-    CANNOT_RUN,
-    FOUND,
-    INTERRUPTED,
-    CannotRunError,
-    ids_in,
-    refusing,
-    step_named,
-)
+from pynamodb_tracker.cli.command import CANNOT_RUN, FOUND, INTERRUPTED, CannotRunError, ids_in, refusing, step_named
 from pynamodb_tracker.cli.targets import NOTHING_ASKED, THREADS, Asked, Unchanged, change_each, change_targets
 from pynamodb_tracker.cli.task_files import Format, LineReader
 from pynamodb_tracker.cli.terminal import say, say_id, warn
@@ -337,10 +329,7 @@ def unlock(
 
 @opt.for_use_case
 def delete(
-    model: type[Task],
-    tasks: opt.Tasks,
-    *,
-    yes: Annotated[bool, opt.flag("--yes", "Delete without asking.")] = False,
+    model: type[Task], tasks: opt.Tasks, *, yes: Annotated[bool, opt.flag("--yes", "Delete without asking.")] = False
 ) -> None:
     """Delete tasks permanently, with all their data. Tasks in progress are refused, missing ones only reported.
 
