@@ -7,7 +7,7 @@ import threading
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
-from itertools import count, islice, repeat
+from itertools import count, islice
 from typing import Generic, Literal, TypeVar
 
 from pynamodb.exceptions import PynamoDBException
@@ -127,7 +127,7 @@ def by_number(members: Iterable[tuple[T, datetime | None]]) -> Iterator[tuple[T,
     ordered = list[tuple[int, T, datetime | None]]()
     for found in groups.values():
         rows = sorted((row for row, _ in found), key=lambda row: row.group_number)
-        times = sorted(time for _, time in found if time is not None) or repeat(None)
+        times = sorted((time for _, time in found), key=lambda time: (time is not None, time))
         ordered += zip(count(), rows, times, strict=False)
     for _, row, time in sorted(ordered, key=lambda each: each[0]):
         yield row, time

@@ -325,7 +325,6 @@ def test_a_function_that_is_none_is_reported_on_one_line(function: str, words: s
 
 
 @pytest.mark.usefixtures("store")
-@pytest.mark.usefixtures("store")
 def test_a_task_of_a_later_version_is_reported_and_not_taken_for_one_that_another_worker_has() -> None:
     Order.create("o-1")
     change(Order, "o-1", v={"N": str(LATEST_FORMAT + 1)})

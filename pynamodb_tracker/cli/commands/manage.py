@@ -73,7 +73,7 @@ def create(
 
     Exits with 1 if the task exists. With --merge, it runs again with the new attributes instead: after its success if
     it is running, at once if it has succeeded, and after a reopen if it is ignored. If it is pending at its first step,
-    it keeps its attributes, and --due can make it due earlier. A cancelled task does not change.
+    it keeps its attributes, and is due now, or at --due if that is earlier. A cancelled task does not change.
     """
     given = {"task_id": task_id} | ({} if due is None else {"due_time": due.isoformat()})
     given |= {"urgent": "yes"} if urgent else {}
