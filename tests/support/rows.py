@@ -14,8 +14,8 @@ def client(table: type[Task]) -> Any:
     return table._get_connection().connection.client
 
 
-def all_rows(table: type[Task]) -> Iterator[Item]:
-    request: Item = {"TableName": table.Meta.table_name, "ConsistentRead": True}
+def all_rows(table: type[Task], **options: str) -> Iterator[Item]:
+    request: Item = {"TableName": table.Meta.table_name, "ConsistentRead": True, **options}
     while True:
         answer = client(table).scan(**request)
         yield from answer["Items"]
@@ -25,7 +25,7 @@ def all_rows(table: type[Task]) -> Iterator[Item]:
 
 
 def keys(table: type[Task]) -> Iterator[Item]:
-    return ({name: item[name] for name in ("task_id", "use_case_id")} for item in all_rows(table))
+    return all_rows(table, ProjectionExpression="task_id, use_case_id")
 
 
 def stored(use_case: type[Task], task_id: str) -> Item:
