@@ -524,7 +524,7 @@ def test_a_worker_that_is_stopped_exits_with_0_and_leaves_nothing_in_progress(
 def test_sigterm_before_it_works_ends_it_with_0(server: Environment, tmp_path: Path, extra: str) -> None:
     begin = "def begin():\n    import time\n    print('starting', file=sys.stderr)\n    time.sleep(600)\n"
     arguments = ["pay=desk:pay", "--on-start", "desk:begin"]
-    of = {"PYNAMODB_TRACKER_APP": "desk:StoreTask"}
+    of: Any = {"PYNAMODB_TRACKER_APP": "desk:StoreTask"}
     with started(server, *arguments, cwd=module(tmp_path, begin + extra), **of) as process:
         heard(process, "starting")
         process.terminate()
@@ -620,7 +620,7 @@ def test_processes_log_as_functions_have_configured_it(server: Environment, tmp_
 def test_what_processes_print_is_there_at_once(server: Environment, tmp_path: Path) -> None:
     Order.create("o-1")
     arguments = ["pay=desk:pay", "--processes", "2"]
-    of = {"PYNAMODB_TRACKER_APP": "desk:Order", "PYTHONUNBUFFERED": ""}
+    of: Any = {"PYNAMODB_TRACKER_APP": "desk:Order", "PYTHONUNBUFFERED": ""}
     with started(server, *arguments, cwd=module(tmp_path), **of) as process:
         heard(process, "paying o-1")
         process.terminate()

@@ -180,7 +180,6 @@ SENTENCES: dict[str, list[str]] = {
     "how-to/wait-for-a-signal.md": [f"A value is JSON of at most {signals.MAX_BYTES // 1024} KB"],
     "how-to/watch-in-a-browser.md": [
         f"people's last {records._MOST_COMMANDS} commands",
-        f"in {flow._HOURS} hours",
         f"It counts a state up to {glance.MOST} tasks".replace("1000", "1,000"),
         f"`refresh`, {seconds(default(dashboard, 'refresh'))} seconds by default",
     ],
