@@ -33,7 +33,7 @@ _COMMANDS: dict[str, dict[str, str]] = {
         "schedules": "live.schedules",
         "top": "live.top",
         "group": "live.group",
-        "web": "web.web",
+        "web": "live.web",
     },
     "Run": {"run": "run.run", "retry": "run.retry", "worker": "worker.worker"},
     "Manage": {

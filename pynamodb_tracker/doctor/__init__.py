@@ -5,7 +5,7 @@ from pynamodb_tracker.doctor.description import Finding, NotExaminedError, Sever
 from pynamodb_tracker.doctor.rows import examine_before_index, examine_rows
 from pynamodb_tracker.task.task import Task
 
-__all__ = ["Finding", "NotExaminedError", "Severity", "examine", "examine_before_index", "examine_rows", "use_cases"]
+__all__ = ["Finding", "NotExaminedError", "Severity", "examine", "examine_before_index", "examine_rows"]
 
 _CHECKS = (
     schema.check_attribute_types,
@@ -34,7 +34,3 @@ def examine(model: type[Task]) -> list[Finding]:
     reading = (settings.check_control, settings.check_limits) if is_readable else ()
     findings += [finding for check in (*_CHECKS, *reading) for finding in check(description)]
     return sorted(findings, key=lambda finding: list(Severity).index(finding.severity))
-
-
-def use_cases(model: type[Task]) -> list[str]:
-    return sorted(each.__name__ for each in model.tracker.table.use_cases.values())

@@ -6,10 +6,10 @@ from enum import StrEnum
 from typing import Any, cast
 
 from botocore import xform_name
-from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, NoRegionError
+from botocore.exceptions import BotoCoreError, ClientError
 
 from pynamodb_tracker.dynamodb.connection import endpoint_of
-from pynamodb_tracker.dynamodb.error_codes import code_of
+from pynamodb_tracker.dynamodb.error_codes import advise, code_of
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.schema import Table
 
@@ -117,12 +117,9 @@ def describe(declared: Table) -> Description:
                 "credentials of the account that has it"
             ) from error
         raise NotExaminedError(f"{where}: {_message(error)}") from error
-    except NoRegionError as error:
-        raise NotExaminedError(f"{where}: no region: set it in {owner}.Meta, or set AWS_DEFAULT_REGION") from error
-    except NoCredentialsError as error:
-        keys = "AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-        raise NotExaminedError(f"{where}: no credentials: set {keys}") from error
     except (BotoCoreError, ValueError) as error:  # a Meta.host that is not a URL raises ValueError
+        if isinstance(error, BotoCoreError) and advise(error, where):
+            raise NotExaminedError(str(error)) from error
         raise NotExaminedError(f"{where}: {' '.join(str(error).split())}") from error
 
 

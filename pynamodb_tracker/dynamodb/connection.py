@@ -18,18 +18,9 @@ import botocore.client
 import botocore.session
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
+from pynamodb import exceptions
 from pynamodb.connection.base import Connection
 from pynamodb.connection.table import TableConnection
-from pynamodb.exceptions import (
-    DeleteError,
-    GetError,
-    PutError,
-    PynamoDBConnectionError,
-    PynamoDBException,
-    TableDoesNotExist,
-    TableError,
-    UpdateError,
-)
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb import error_codes, retries
@@ -41,11 +32,11 @@ Item = dict[str, dict[str, Any]]  # an item, or a part of one, in DynamoDB's wir
 
 R = TypeVar("R")
 
-_ERRORS: dict[str, tuple[type[PynamoDBConnectionError], str]] = {
-    "UpdateItem": (UpdateError, "Failed to update item"),
-    "PutItem": (PutError, "Failed to put item"),
-    "GetItem": (GetError, "Failed to get item"),
-    "DeleteItem": (DeleteError, "Failed to delete item"),
+_ERRORS: dict[str, tuple[type[exceptions.PynamoDBConnectionError], str]] = {
+    "UpdateItem": (exceptions.UpdateError, "Failed to update item"),
+    "PutItem": (exceptions.PutError, "Failed to put item"),
+    "GetItem": (exceptions.GetError, "Failed to get item"),
+    "DeleteItem": (exceptions.DeleteError, "Failed to delete item"),
 }
 
 _TRIES_OF_SDK = {"legacy": 10, "standard": 4, "adaptive": 4}
@@ -63,9 +54,9 @@ class Refused(Exception):  # noqa: N818 - an expected outcome
         self.item = item  # that failed the condition, if it was asked for
 
 
-class MissingTableError(PynamoDBConnectionError, TableDoesNotExist):
+class MissingTableError(exceptions.PynamoDBConnectionError, exceptions.TableDoesNotExist):
     def __init__(self, message: str, cause: Exception | None = None) -> None:
-        PynamoDBException.__init__(self, message, cause)
+        exceptions.PynamoDBException.__init__(self, message, cause)
 
 
 def endpoint_of(client: botocore.client.BaseClient) -> str:
@@ -158,8 +149,8 @@ def read(table: TableConnection, request: Callable[[TableConnection], R]) -> R:
                 bounded.connection = connection_until(table, end)
             return request(bounded)
         except retries.NotSentError as error:
-            raise GetError(f"Failed to read: {error}", error) from error
-        except PynamoDBConnectionError as error:
+            raise exceptions.GetError(f"Failed to read: {error}", error) from error
+        except exceptions.PynamoDBConnectionError as error:
             if error_codes.is_missing_table(error.cause):
                 raise missing_table(table, error.cause) from error
             tries = tries or retries.Tries()
@@ -209,7 +200,7 @@ def get_items(table: TableConnection, keys: Sequence[Item], *, consistent: bool 
             else:
                 is_retried = tries.failed(error)
             if not is_retried:
-                raise GetError(f"Failed to batch get items: {error}", error) from error
+                raise exceptions.GetError(f"Failed to batch get items: {error}", error) from error
 
 
 def _plain_key(key: Item) -> dict[str, Any]:
@@ -331,7 +322,7 @@ class SharedConnection(Connection):
             index["provisioned_throughput"] = units | index["provisioned_throughput"]
         try:
             return super().create_table(table_name, *args, **options)
-        except TableError as error:
+        except exceptions.TableError as error:
             if error.cause_response_code != "ResourceInUseException":
                 raise
             return {}
@@ -339,7 +330,7 @@ class SharedConnection(Connection):
     def update_time_to_live(self, table_name: str, ttl_attribute_name: str) -> dict[str, Any]:
         try:
             return super().update_time_to_live(table_name, ttl_attribute_name)
-        except TableError as error:
+        except exceptions.TableError as error:
             if "multiple times" in str(error):
                 found = self.client.describe_time_to_live(TableName=table_name)["TimeToLiveDescription"]
                 if found["TimeToLiveStatus"] in ("ENABLING", "ENABLED"):

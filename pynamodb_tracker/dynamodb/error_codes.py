@@ -7,19 +7,7 @@ from traceback import walk_tb
 from types import FrameType
 from typing import Any
 
-from botocore.exceptions import (
-    BotoCoreError,
-    ClientError,
-    ConnectTimeoutError,
-    EndpointConnectionError,
-    HTTPClientError,
-    NoCredentialsError,
-    NoRegionError,
-    ParamValidationError,
-    ProxyConnectionError,
-    SSLError,
-)
-from botocore.exceptions import ConnectionError as NoConnectionError
+from botocore import exceptions as sdk
 from pynamodb.exceptions import PynamoDBException, TransactWriteError
 
 SERVER_ERROR = 500
@@ -94,7 +82,7 @@ def is_temporary(error: PynamoDBException) -> bool:
     return was_cancelled_for_now or is_retryable_response(error.cause) or got_no_response(error.cause)
 
 
-class UnexpectedSdkError(BotoCoreError):  # type: ignore[misc]  # untyped
+class UnexpectedSdkError(sdk.BotoCoreError):  # type: ignore[misc]  # untyped
     """Any other exception from within the SDK, such as a FileNotFoundError from a credential provider."""
 
     fmt = "{kind}: {message}"
@@ -133,7 +121,7 @@ def is_conflict(error: Exception) -> bool:
 
 
 def is_proof(error: Exception) -> bool:
-    is_refused = code_of(error) in _PROOFS or isinstance(error, ParamValidationError)
+    is_refused = code_of(error) in _PROOFS or isinstance(error, sdk.ParamValidationError)
     return is_refused or not _PROOFS_OF_REASONS.isdisjoint(_cancellation_reasons(error))
 
 
@@ -168,20 +156,20 @@ def note_lost(error: Exception, *, is_lost: bool) -> None:
 
 def is_lost(error: Exception) -> bool:
     """Return whether this single try may have been applied."""
-    if isinstance(error, ClientError):
+    if isinstance(error, sdk.ClientError):
         return is_server_error(error)
-    if isinstance(error, EndpointConnectionError | ConnectTimeoutError):
+    if isinstance(error, sdk.EndpointConnectionError | sdk.ConnectTimeoutError):
         return False
-    if isinstance(error, ProxyConnectionError | SSLError):
+    if isinstance(error, sdk.ProxyConnectionError | sdk.SSLError):
         return _NO_CONNECTION.search(f"{error} {error.kwargs}") is None
-    return got_no_response(error) or not isinstance(error, BotoCoreError)
+    return got_no_response(error) or not isinstance(error, sdk.BotoCoreError)
 
 
 def is_invalid(error: PynamoDBException) -> bool:
     if isinstance(error, TransactWriteError) and "ValidationError" in _cancellation_reasons(error):
         return True
     cause = error.cause
-    return cause is not None and (code_of(cause) in _INVALID or isinstance(cause, ParamValidationError))
+    return cause is not None and (code_of(cause) in _INVALID or isinstance(cause, sdk.ParamValidationError))
 
 
 def is_missing_table(error: Exception | None) -> bool:
@@ -191,7 +179,7 @@ def is_missing_table(error: Exception | None) -> bool:
     return "Invalid index" not in str(response_of(error).get("Error", {}).get("Message"))
 
 
-def is_of_another_schema(error: ClientError) -> bool:
+def is_of_another_schema(error: sdk.ClientError) -> bool:
     response = error.response.get("Error", {})
     is_about_tables = response.get("Code") in ("ValidationException", "ResourceNotFoundException")  # the latter by moto
     return is_about_tables and any(part in str(response.get("Message")) for part in _OF_ANOTHER_SCHEMA)
@@ -210,15 +198,15 @@ def is_server_error(error: Exception) -> bool:
 
 
 def is_retryable_response(error: Exception | None) -> bool:
-    return isinstance(error, ClientError) and (code_of(error) in _TEMPORARY or is_server_error(error))
+    return isinstance(error, sdk.ClientError) and (code_of(error) in _TEMPORARY or is_server_error(error))
 
 
 def got_no_response(error: Exception | None) -> bool:
-    return isinstance(error, HTTPClientError | NoConnectionError)
+    return isinstance(error, sdk.HTTPClientError | sdk.ConnectionError)
 
 
 def response_of(error: Exception) -> Mapping[str, Any]:
-    original = error.__cause__ if isinstance(error.__cause__, ClientError) else error
+    original = error.__cause__ if isinstance(error.__cause__, sdk.ClientError) else error
     return getattr(original, "response", None) or {}  # None for a broken connection
 
 
@@ -234,9 +222,9 @@ def _response_metadata(error: Exception, name: str) -> int:
     return int(response_of(error).get("ResponseMetadata", {}).get(name, 0))
 
 
-def advise(error: BotoCoreError | ClientError, where: str) -> bool:
+def advise(error: sdk.BotoCoreError | sdk.ClientError, where: str) -> bool:
     """Add the table and advice to an error's message. Return False if settings did not cause it."""
-    if isinstance(error, ClientError):
+    if isinstance(error, sdk.ClientError):
         if not is_of_another_schema(error):
             return False
         response = error.response["Error"]
@@ -244,11 +232,11 @@ def advise(error: BotoCoreError | ClientError, where: str) -> bool:
         response["Message"] = f"{response['Message']} ({text})"
         error.args = (f"{error} ({text})",)
         return True
-    if isinstance(error, NoRegionError):
+    if isinstance(error, sdk.NoRegionError):
         text = "no region: set it in the Meta of the table's class, or set AWS_DEFAULT_REGION"
-    elif isinstance(error, NoCredentialsError):
+    elif isinstance(error, sdk.NoCredentialsError):
         text = "no credentials: set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-    elif isinstance(error, EndpointConnectionError | ConnectTimeoutError):
+    elif isinstance(error, sdk.EndpointConnectionError | sdk.ConnectTimeoutError):
         text = (
             f"cannot connect{_os_reason(error)}: check host and region in its Meta, AWS_ENDPOINT_URL, and the network"
         )

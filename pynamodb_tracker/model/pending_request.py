@@ -11,7 +11,7 @@ from pynamodb.constants import BOOLEAN, MAP, NULL, STRING
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item
-from pynamodb_tracker.model.serialization import decode_rule, decode_trace
+from pynamodb_tracker.model.codecs import decode_rule, decode_trace
 
 if TYPE_CHECKING:
     from pynamodb_tracker.model.repeat import Repeat

@@ -19,7 +19,7 @@ from pynamodb.models import Model
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.exceptions import TaskFormatError
-from pynamodb_tracker.model import strict_json
+from pynamodb_tracker.model import codecs, strict_json
 from pynamodb_tracker.model.cancelled import CancelledAttribute
 from pynamodb_tracker.model.data import DataAttribute
 from pynamodb_tracker.model.failure_log import ErrorsAttribute
@@ -36,22 +36,7 @@ from pynamodb_tracker.model.row_state import (
     unreadable_in,
 )
 from pynamodb_tracker.model.schema import Schema
-from pynamodb_tracker.model.serialization import (
-    Coded,
-    IntegerAttribute,
-    TimeAttribute,
-    TokenAttribute,
-    decode_last_run,
-    decode_numbers,
-    decode_parts,
-    decode_rule,
-    decode_texts,
-    decode_trace,
-    encode_numbers,
-    encode_parts,
-    encode_texts,
-    serialized,
-)
+from pynamodb_tracker.model.serialization import Coded, IntegerAttribute, TimeAttribute, TokenAttribute, serialized
 from pynamodb_tracker.model.signals import ReceivedSignal, decode_signals, encode_signals
 from pynamodb_tracker.model.worker_name import this_worker
 from pynamodb_tracker.status import end_of
@@ -121,7 +106,7 @@ class TaskRow(Model):
     """The last claim's or command's token. It is never removed."""
     lock_expire_time = TimeAttribute(null=True)
     worker = cast("Attribute[str | None]", UnicodeAttribute(null=True))
-    unfinished: Coded[list[int]] = Coded(LIST, encode_numbers, decode_numbers, null=False)
+    unfinished: Coded[list[int]] = Coded(LIST, codecs.encode_numbers, codecs.decode_numbers, null=False)
     """Fences of claims that never finished. They show whether a finish was applied."""
     release_count = IntegerAttribute(null=True)
     """Releases that used no attempt, since the last success or reopen."""
@@ -137,11 +122,11 @@ class TaskRow(Model):
     format_version = IntegerAttribute(attr_name="v")
     round = TokenAttribute(null=True)
     """The token from the last start over, if any."""
-    checkpoints: Coded[dict[str, str]] = Coded(MAP, encode_parts, decode_parts)
-    skipped_steps: Coded[list[int]] = Coded(LIST, encode_numbers, decode_numbers)
+    checkpoints: Coded[dict[str, str]] = Coded(MAP, codecs.encode_parts, codecs.decode_parts)
+    skipped_steps: Coded[list[int]] = Coded(LIST, codecs.encode_numbers, codecs.decode_numbers)
     queued: Coded[PendingRequest | None] = Coded(MAP, PendingRequest.stored, PendingRequest.read)
     request_count = IntegerAttribute(null=True)
-    request_tokens: Coded[list[str]] = Coded(LIST, encode_texts, decode_texts)
+    request_tokens: Coded[list[str]] = Coded(LIST, codecs.encode_texts, codecs.decode_texts)
     """Tokens from the last writes by `create_or_merge`, which show whether one was applied."""
     creator = UnicodeAttribute(null=True)
     """A reference to the task whose run created this one."""
@@ -162,16 +147,16 @@ class TaskRow(Model):
     """The position in the group. A reopen after its end gives it a new one."""
     turn_due_time = cast("Attribute[datetime | None]", TimeAttribute(null=True))
     """When it may start once it has its turn, while it waits for that."""
-    repeat: Coded[Repeat | None] = Coded(STRING, methodcaller("to_json"), decode_rule)
+    repeat: Coded[Repeat | None] = Coded(STRING, methodcaller("to_json"), codecs.decode_rule)
     occurrence: Coded[datetime | None] = Coded(STRING, datetime.isoformat, clock.parse)
     """The occurrence for which the task is due, in the rule's zone."""
     occurrence_count = IntegerAttribute(null=True)
     extra_time = cast("Attribute[datetime | None]", TimeAttribute(null=True))
     """When the task runs early, before its occurrence."""
-    last_run: Coded[LastRun | None] = Coded(STRING, methodcaller("stored"), decode_last_run)
+    last_run: Coded[LastRun | None] = Coded(STRING, methodcaller("stored"), codecs.decode_last_run)
     recent_ends: Coded[list[End] | None] = Coded(STRING, encode_ends, decode_ends)
     urgent: Coded[bool | None] = Coded(BOOLEAN, bool, bool)
-    trace: Coded[dict[str, str] | None] = Coded(STRING, strict_json.dumps, decode_trace)
+    trace: Coded[dict[str, str] | None] = Coded(STRING, strict_json.dumps, codecs.decode_trace)
     expire_time = cast("Attribute[datetime | None]", TTLAttribute(null=True))
 
     status_index = StatusIndex()

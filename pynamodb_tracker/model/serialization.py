@@ -1,14 +1,12 @@
 """Converts attribute values to their stored form. The user's values must read back equal."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from pynamodb.attributes import (
     Attribute,
@@ -24,7 +22,7 @@ from pynamodb.attributes import (
     UnicodeSetAttribute,
     UTCDateTimeAttribute,
 )
-from pynamodb.constants import LIST, MAP, NULL, NUMBER, NUMBER_SET, STRING
+from pynamodb.constants import LIST, MAP, NULL, NUMBER, NUMBER_SET
 from pynamodb.exceptions import AttributeNullError
 
 from pynamodb_tracker import clock
@@ -33,12 +31,9 @@ from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.dynamodb.limits import FOR_DECIMALS, MAX_DIGITS, SETS, is_key, number_problems, without_zeros
 from pynamodb_tracker.exceptions import ValueNotStorableError
 from pynamodb_tracker.model import strict_json
-
-if TYPE_CHECKING:
-    from pynamodb_tracker.model.repeat import LastRun, Repeat
+from pynamodb_tracker.model.codecs import MOST
 
 T = TypeVar("T")
-_MOST = 9_999_999_999
 
 TOKEN = re.compile("[0-7][0-9a-f]{23}")
 """A time in nanoseconds, below 2**63, comes first, so that adding one never needs another digit."""
@@ -66,9 +61,9 @@ class IntegerAttribute(Attribute[int]):
         return str(int(value))
 
     def deserialize(self, value: str) -> int:
-        if 0 <= (number := int(value)) <= _MOST:
+        if 0 <= (number := int(value)) <= MOST:
             return number
-        raise ValueError(f"{shown(value)} is not from 0 to {_MOST:,}")
+        raise ValueError(f"{shown(value)} is not from 0 to {MOST:,}")
 
 
 class TokenAttribute(UnicodeAttribute):
@@ -109,63 +104,6 @@ class Coded(Attribute[T]):
             return self._decode(value)
         except KeyError as missing:
             raise ValueError(f"{missing} is missing, or of another type") from missing
-
-
-def encode_numbers(numbers: list[int]) -> list[dict[str, str]]:
-    return [{NUMBER: str(number)} for number in numbers]
-
-
-def decode_numbers(stored: list[dict[str, str]]) -> list[int]:
-    numbers = []
-    for entry in stored:  # fast, because almost every claimed row has one
-        number = int(entry[NUMBER]) if NUMBER in entry else -1
-        if not 0 <= number <= _MOST:
-            raise ValueError(f"its entry {shown(entry)} is not a number from 0 to {_MOST:,}")
-        numbers.append(number)
-    return numbers
-
-
-def encode_texts(texts: list[str]) -> list[dict[str, str]]:
-    return [{STRING: text} for text in texts]
-
-
-def decode_texts(stored: list[dict[str, str]]) -> list[str]:
-    if wrong := [entry for entry in stored if STRING not in entry]:
-        raise ValueError(f"its entry {shown(wrong[0])} is not text")
-    return [text[STRING] for text in stored]
-
-
-def encode_parts(parts: dict[str, str]) -> dict[str, dict[str, str]]:
-    return {name: {STRING: text} for name, text in parts.items()}
-
-
-def decode_parts(stored: dict[str, dict[str, str]]) -> dict[str, str]:
-    """Return checkpoint results as JSON, and their `round`."""
-    parts = {name: entry[STRING] for name, entry in stored.items() if STRING in entry}
-    if len(parts) != len(stored) or "round" not in parts:
-        raise ValueError(f"it has {shown(sorted(stored))} instead of results and their round")
-    for name in parts.keys() - {"round"}:
-        json.loads(parts[name])
-    return parts
-
-
-def decode_trace(stored: str) -> dict[str, str]:
-    trace = json.loads(stored)
-    if not isinstance(trace, dict) or not all(isinstance(text, str) for text in trace.values()):
-        raise ValueError(f"{shown(stored)} is not a dictionary of text")
-    return trace
-
-
-def decode_rule(stored: str) -> Repeat:
-    from pynamodb_tracker.model.repeat import Repeat  # noqa: PLC0415 - few tasks repeat
-
-    return Repeat.from_json(stored)
-
-
-def decode_last_run(stored: str) -> LastRun:
-    from pynamodb_tracker.model.repeat import LastRun  # noqa: PLC0415 - few tasks repeat
-
-    return LastRun.read(stored)
 
 
 class DecimalAttribute(Attribute[Decimal]):

@@ -126,8 +126,4 @@ class DueAges:
 
 
 def _attributes(use_case_id: str, step: str) -> dict[str, str]:
-    return {
-        names.SYSTEM: names.TRACKER,
-        names.OPERATION_NAME: names.RUN,
-        names.DESTINATION: f"{use_case_id}.{step}",
-    }
+    return {names.SYSTEM: names.TRACKER, names.OPERATION_NAME: names.RUN, names.DESTINATION: f"{use_case_id}.{step}"}

@@ -1,7 +1,7 @@
 """What needs people now in all use cases, as one picture for the page, the terminal and JSON."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -157,8 +157,11 @@ class Now:
         return not (self.needs or self.unseen)
 
 
-def find_now(models: Sequence[type[Task]]) -> Now:
-    """Read all use cases, and find out what needs people. Raises PynamoDB's error if the table cannot be reached."""
+def find_now(models: Sequence[type[Task]], known: Collection[type[Task]] = ()) -> Now:
+    """Read these use cases, and find out what needs people. Links also lead to `known` ones.
+
+    Raises PynamoDB's error if the table cannot be reached.
+    """
     found = glance(models)
     rows, needs, schedules, retrying = list[UseCaseRow](), list[Need](), list[Schedule](), 0
     for model, of_model in found.models.items():
@@ -192,7 +195,7 @@ def find_now(models: Sequence[type[Task]]) -> Now:
         (type(each.task), each.state.step) for each in schedules if each.overdue
     )
     needs = [each for each in needs if each.kind != "nobody_runs" or each.tasks.tasks > overdue[each.model, each.step]]
-    needs += [*_find_blocked(found), *_find_stuck_groups(found), *_find_bad_schedules(schedules)]
+    needs += [*_find_blocked(found, [*models, *known]), *_find_stuck_groups(found), *_find_bad_schedules(schedules)]
     needs.sort(key=lambda need: (KINDS.index(need.kind), -need.tasks.tasks))
     commands = [(model, command) for model, each in found.models.items() for command in each.commands]
     commands.sort(key=lambda each: each[1].time, reverse=True)
@@ -417,7 +420,7 @@ def _find_pause(row: StepRow) -> list[Need]:
     return [Need("paused", of.model, of.name, row.due, pause.time, title, detail, actions)]
 
 
-def _find_blocked(found: Glance) -> Iterator[Need]:
+def _find_blocked(found: Glance, known: Collection[type[Task]]) -> Iterator[Need]:
     """Yield a need per task that waits for a child that gave up."""
     waiting = {
         (row.task_id, row.use_case_id): (step.step, row)
@@ -432,7 +435,7 @@ def _find_blocked(found: Glance) -> Iterator[Need]:
             continue
         step, row = waiting[key]
         child, more = family.blockers[0], len(family.blockers) - 1
-        its_model = next((each for each in found.models if each.tracker.use_case.name == child.use_case), None)
+        its_model = next((each for each in known if each.tracker.use_case.name == child.use_case), None)
         title = sentence(
             f"{step.model.__name__} ",
             task_link(step.model, row.task_id),

@@ -348,9 +348,7 @@ class BoundStep(StepCommands[T]):
 
         @overload
         def run_all(
-            self,
-            function: Callable[[ExecutionContext[T]], object] | None = None,
-            **options: Unpack[BatchOptions],
+            self, function: Callable[[ExecutionContext[T]], object] | None = None, **options: Unpack[BatchOptions]
         ) -> Report: ...
 
     def run_all(

@@ -173,12 +173,7 @@ class State(Generic[T]):
     acount = awaited(count)
 
     def _scan(
-        self,
-        since: datetime | None,
-        until: datetime | None,
-        *,
-        latest_due_first: bool = False,
-        with_data: bool = True,
+        self, since: datetime | None, until: datetime | None, *, latest_due_first: bool = False, with_data: bool = True
     ) -> StateScan[T]:
         within = window(since, until)
         return StateScan(self.model, self.code, within, latest_due_first=latest_due_first, with_data=with_data)

@@ -151,13 +151,7 @@ class FindBy(GlobalSecondaryIndex[T]):  # type: ignore[no-untyped-call]  # Pynam
     apage = awaited(page)
 
     def _scan(
-        self,
-        value: str,
-        state: State[T] | None,
-        since: datetime | None,
-        until: datetime | None,
-        *,
-        newest_first: bool,
+        self, value: str, state: State[T] | None, since: datetime | None, until: datetime | None, *, newest_first: bool
     ) -> AttributeScan[T]:
         check_flags(newest_first=newest_first)
         model: type[T] = self._model  # type: ignore[assignment]  # PynamoDB's hint is of an instance

@@ -401,9 +401,9 @@ class Task(GuardedRow, metaclass=TaskMeta):
             task_id: The task id.
             reason: Why, for `task.cancelled` and `errors`.
             by: Who cancels it, as in `ignore`.
-            children: Also cancel the tasks that it waits for, and so on. One transaction cancels up to 100 tasks, where
-                a task of a group counts as four. Beyond that, or with two tasks of a group, they are cancelled one by
-                one, the deepest first.
+            children: Also cancel the tasks that it waits for, and so on, even if it is already cancelled. One
+                transaction cancels up to 100 tasks, where a task of a group counts as four. Beyond that, or with two
+                tasks of a group, they are cancelled one by one, the deepest first.
             go_to: A branch step where the task is pending, by default the step with `on_cancel`. After its success, the
                 task ends as cancelled.
             even_running: Also cancel running tasks. Nothing more of their runs is recorded, but their blocks are not

@@ -125,10 +125,10 @@ def cancel(model: type[Any], task_id: str, asked: Cancel) -> Cancellation[Any]:
     cancelled tasks.
     """
     model.tracker.use_case  # noqa: B018 - a TypeError on the table class, which lacks steps
-    meant, was_running = None, False
+    meant, was_running, tries = None, False, 2 * len(model.tracker.steps) + _TRIES
     plans, done, sent = list[_Plan](), list[Child](), list[Failure]()
     try:
-        for _ in range(2 * len(model.tracker.steps) + _TRIES):
+        for _ in range(tries):
             row = check_found(model, get(model, task_id), task_id, "cancel")
             check_life(row, meant, "cancel")
             meant = row
@@ -149,7 +149,7 @@ def cancel(model: type[Any], task_id: str, asked: Cancel) -> Cancellation[Any]:
             names = ", ".join(f"{use_case} {name!r}" for use_case, name in done)
             add_note(error, f"pynamodb_tracker: {len(done)} tasks are cancelled, and you can repeat the call: {names}")
         raise
-    raise kept_changing_error(model, task_id, "cancel", _TRIES)
+    raise kept_changing_error(model, task_id, "cancel", tries)
 
 
 def record_of_new(model: type[TaskRow]) -> Item:

@@ -276,8 +276,7 @@ class Command(Generic[T]):
             moved._row_state.failures_whole = not self._had_log
             version = version_outside_run(self.row.create_time, self.row.fence, self._token)
             log_failures(statements, moved, self._token, version)
-        if statements.has_expiry:
-            expire(statements, moved)
+        expire(statements, moved)
         return moved
 
     def _send(self) -> T:

@@ -171,8 +171,7 @@ def fail(
         participants = ignoring_participants(task)
         optional = _follow_ups_when_ignored(claim, failure, failures)
     failed.add(*guards, **_error_values(task, entries, failure.one_line))
-    if journal.additions:
-        change_other_end(journal, failed)
+    change_other_end(journal, failed)
     try:
         if not _send_failure(journal, failed, failure, participants, optional):
             failures, logged = [], False
@@ -188,7 +187,7 @@ def fail(
     journal.skipped_occurrence = final and journal.outcome == "failed"
     if logged:
         log_failures(statements, task, claim.token, version_of(claim.create_time, claim.fence, _LAST_SAVE))
-    if final and statements.has_expiry:
+    if final:
         expire(statements, task)
     if optional is not None and optional.interrupt is not None:
         raise optional.interrupt
@@ -298,7 +297,7 @@ def release(journal: Journal[T], *, begun: bool = True) -> None:
     if releases > _MOST_RELEASES:
         attempt = claim.attempt
         told = "%s was released after %d earlier releases, so this attempt counts"
-        log.warning(told, claim, _MOST_RELEASES, extra=claim.log_fields)
+        log.warning(told, claim, claim.release_count, extra=claim.log_fields)
     release = build_end(claim, "release", codes.pending, clock.now(), attempt=attempt)
     release.add(release_count=releases or None)
     change_other_end(journal, release)

@@ -47,15 +47,15 @@ T = TypeVar("T", bound=TaskRow)
 def extend(claim: Claim[T], lock_for: timedelta) -> None:
     """Extend the lock to `lock_for` from now, unless it already expires later. Raises LockLostError."""
     statements, task_id, until = claim.statements, claim.task.task_id, claim.expire_time
-    expire = clock.now() + lock_for
+    expires = clock.now() + lock_for
     try:
-        statements.send(build_extension(statements, claim.token, expire), task_id, until=until)
+        statements.send(build_extension(statements, claim.token, expires), task_id, until=until)
     except Refused:
         row = get(statements.model, task_id, until=until)
         if row is None or not claim.holds(row):
             raise lock_lost_error(claim, "extend the lock of", row) from None
-        expire = row.lock_expire_time  # it already expires later, or a repeated request met its own success
-    claim.note_extension(expire)
+        expires = row.lock_expire_time  # it already expires later, or a repeated request met its own success
+    claim.note_extension(expires)
 
 
 def build_extension(statements: StepStatements[Any], token: str, expire_time: datetime) -> Transition:
@@ -202,8 +202,7 @@ def note_pending_success(journal: Journal[T], pending: PendingSuccess, changes: 
     journal.ended = pending.recorded = True
     pending.error = pending.sent = None
     journal.note_success(changes, success)
-    if journal.claim.statements.has_expiry:
-        expire(journal.claim.statements, journal.claim.task)
+    expire(journal.claim.statements, journal.claim.task)
     if pending.of_block:
         journal.claim.task._row_state.closed = True  # assignments would not be saved
 
@@ -215,8 +214,7 @@ def succeed(journal: Journal[T]) -> None:
     if not participants or not any(each.writes for each in participants):
         changes, sent = success
         journal.note_success(changes, _succeed_alone(journal, sent, participants))
-        if claim.statements.has_expiry:
-            expire(claim.statements, claim.task)
+        expire(claim.statements, claim.task)
         return
     try:
         for each in participants:

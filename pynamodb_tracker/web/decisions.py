@@ -108,10 +108,8 @@ class Decision:
 
         With a rate, tasks become due one by one from `begin`, after the `done` ones. Raise if DynamoDB refuses all.
         """
-        at_once, unchanged = (
-            0,
-            {each for each, row in rows_to_show(self.step.model, task_ids).items() if self._has(row)},
-        )
+        at_once, rows = 0, rows_to_show(self.step.model, task_ids)
+        unchanged = {task_id for task_id, row in rows.items() if self._is_result(row)}
         if self.verb == "reopen" and not self.form.get("cancelled"):
             due_times = None if self.rate is None or begin is None else spread(begin, self.rate, done)
             report = self.step.reopen_many(task_ids, by=self.by, due_times=due_times, urgent=self._is_urgent)
@@ -146,9 +144,10 @@ class Decision:
     def _is_urgent(self) -> bool:
         return bool(self.form.get("urgent")) and self.step.model.tracker.use_case.urgent
 
-    def _has(self, row: Task) -> bool:
-        """Return whether the action would not change this task."""
-        return row.state.status in _RESULTS.get(self.verb, ()) and bool(row.urgent or not self._is_urgent)
+    def _is_result(self, row: Task) -> bool:
+        """Return whether the action does not change this task. A reopen can make a pending one urgent."""
+        becomes_urgent = self.verb == "reopen" and self._is_urgent and not row.urgent
+        return row.state.status in _RESULTS.get(self.verb, ()) and not becomes_urgent
 
     def _change_one(self, task_id: str) -> bool:
         """Change a task. Return False if this has changed nothing."""

@@ -73,9 +73,10 @@ class Views:
     def _show_now(self, request: Request, model: type[Task] | None, **refused: Any) -> Response:
         """Show what needs people, in a use case or in all. If the table is unreachable, show the last answer."""
         page, known, problem = self._page, self._shown.get(model), ""
-        models = list(page.settings.models.values()) if model is None else [model]
+        every = list(page.settings.models.values())
+        models = every if model is None else [model]
         try:
-            answer = page.kept(request, models, "now", partial(find_now, models))
+            answer = page.kept(request, models, "now", partial(find_now, models, every))
         except DYNAMODB_ERRORS as error:
             if known is None:
                 raise

@@ -7,7 +7,7 @@ import threading
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
-from itertools import count, islice, repeat
+from itertools import count, islice
 from typing import Generic, Literal, TypeVar
 
 from pynamodb.exceptions import PynamoDBException
@@ -51,10 +51,7 @@ def report_of_each(
 
 
 def in_threads_together(
-    change: Callable[[A], None],
-    items: Iterable[A],
-    threads: int,
-    group_of: Callable[[A], object] = lambda _: None,
+    change: Callable[[A], None], items: Iterable[A], threads: int, group_of: Callable[[A], object] = lambda _: None
 ) -> None:
     """Like `in_threads`, with shared requests. Items with the same text as their group are changed in order."""
     if threads == 1:
@@ -130,7 +127,7 @@ def by_number(members: Iterable[tuple[T, datetime | None]]) -> Iterator[tuple[T,
     ordered = list[tuple[int, T, datetime | None]]()
     for found in groups.values():
         rows = sorted((row for row, _ in found), key=lambda row: row.group_number)
-        times = sorted(time for _, time in found if time is not None) or repeat(None)
+        times = sorted((time for _, time in found), key=lambda time: (time is not None, time))
         ordered += zip(count(), rows, times, strict=False)
     for _, row, time in sorted(ordered, key=lambda each: each[0]):
         yield row, time

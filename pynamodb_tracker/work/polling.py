@@ -28,7 +28,7 @@ from pynamodb_tracker.exceptions import DefinitionError, TaskError, TaskFormatEr
 from pynamodb_tracker.instrumentation import log, log_fields
 from pynamodb_tracker.query.due import LeftBehind
 from pynamodb_tracker.work.candidates import ANSWER, Candidates, Next
-from pynamodb_tracker.work.source import EARLIEST, FAILURES_IN_A_ROW, Found, StepSource, StepWork
+from pynamodb_tracker.work.source import EARLIEST, FAILURES_IN_A_ROW, NextId, StepSource, StepWork
 from pynamodb_tracker.writes.participants import MadeDue
 
 _INDEX_LAG = timedelta(seconds=1)  # how far the index may lag behind the table
@@ -39,8 +39,8 @@ _SHARDS_PER_POLL = 8  # more would delay the first task, so shorter pauses give 
 _MOST_PER_SCAN = 1000  # tasks, because the order gets out of date
 _SCAN_LIFETIME = timedelta(seconds=30)
 _RARELY = timedelta(seconds=30)  # between looks for unknown failed tasks and expired locks
-_FOLLOW_UP_LIFETIME = timedelta(seconds=2)  # how long to try a task by its id, until the index has it
-_MOST_FOLLOW_UPS = 1000  # the index shows any others
+_ANNOUNCED_FOR = timedelta(seconds=2)  # how long to try a task by its id, until the index has it
+_MOST_ANNOUNCED = 1000  # the index shows any others
 _SHORTEST = timedelta(seconds=0.5)  # the first pause, and the most jitter
 _STEADY = 0.9  # so that an idle worker polls about as often as its user expects
 _LOG_INTERVAL = timedelta(minutes=1)  # between two warnings about an outage
@@ -159,7 +159,7 @@ class Cooldown:
             self._until = {each: time for each, time in until.items() if time > now or each in self._failures}
 
 
-class _FollowUp(NamedTuple):
+class _Announced(NamedTuple):
     ready_at: datetime
     ends: datetime
 
@@ -190,7 +190,7 @@ class Polling(StepSource):
         self._failures = 0  # of claims, since the last poll that was answered
         self._due_ids: dict[int, Callable[[int | None], Iterator[str]]] = {}  # a reader per shard
         self._abandoned = deque[LeftBehind]()
-        self._follow_ups: dict[str, _FollowUp] = {}  # tasks that this process created or made due
+        self._announced: dict[str, _Announced] = {}  # tasks that this process created or made due
         self._asked_at: dict[tuple[int, int], datetime] = {}  # by shard and state
         self._due_at: dict[tuple[int, int], datetime] = {}  # when the first task is due, by shard and state
         self._known_since = _LATEST  # when the first task is due that became known since the last look
@@ -201,7 +201,7 @@ class Polling(StepSource):
     @property
     def is_idle(self) -> bool:
         """Whether the last poll found nothing to do now, or the step is paused."""
-        has_polled = not (self._is_open or self._found or self._follow_ups or self.held) and self._poll_at > EARLIEST
+        has_polled = not (self._is_open or self._found or self._announced or self.held) and self._poll_at > EARLIEST
         return self.pause is not None or (has_polled and self._outage.since is None)
 
     def poll_now(self) -> None:
@@ -211,7 +211,7 @@ class Polling(StepSource):
     def next_look(self) -> datetime:
         if self._is_cut or self.pause is not None:
             return self.look_at
-        return min(self.look_at, self._known_since, *[each.ready_at for each in list(self._follow_ups.values())])
+        return min(self.look_at, self._known_since, *[each.ready_at for each in list(self._announced.values())])
 
     def _may_have_more(self, now: datetime) -> bool:
         is_pausing = now < self.next_look <= now + self._longest  # not longer if the clock was set back
@@ -243,16 +243,16 @@ class Polling(StepSource):
 
     def follow_up(self, task: MadeDue) -> bool:
         """Note a task that is due soon. The index has the others."""
-        now, longest = clock.now(), max(self._longest, _FOLLOW_UP_LIFETIME)
+        now, longest = clock.now(), max(self._longest, _ANNOUNCED_FOR)
         ready_at = max(task.due_time, self.cooldown.ends(task.task_id))
         if ready_at > now + longest or self.pause is not None:
             return False
         if self.window.is_careful and (self._eager or self._is_open):  # others are busy here, and the index has it soon
             return False
-        if len(self._follow_ups) >= _MOST_FOLLOW_UPS:
+        if len(self._announced) >= _MOST_ANNOUNCED:
             self.poll_now()
             return True
-        self._follow_ups[task.task_id] = _FollowUp(ready_at, max(now, ready_at) + _FOLLOW_UP_LIFETIME)
+        self._announced[task.task_id] = _Announced(ready_at, max(now, ready_at) + _ANNOUNCED_FOR)
         return True
 
     def note_ended(self, attempt: Any) -> None:
@@ -297,7 +297,7 @@ class Polling(StepSource):
             self._due_at[at] = min(due, self._due_at.get(at, due))
             self._known_since = min(due, self._known_since)
 
-    def _next_id(self) -> Found:
+    def _next_id(self) -> NextId:
         now, self._known_since = clock.now(), _LATEST
         self._prepare_look(now)
         while self._abandoned:
@@ -311,12 +311,12 @@ class Polling(StepSource):
                 return found
             self._busy_shards.add(self.candidates.shard)
             return self._begin(found), False
-        return self._next_follow_up(now)
+        return self._next_announced(now)
 
     def _prepare_look(self, now: datetime) -> None:
-        for task_id, each in list(self._follow_ups.items()):
+        for task_id, each in list(self._announced.items()):
             if each.ends <= now:  # now the index has it
-                self._follow_ups.pop(task_id, None)
+                self._announced.pop(task_id, None)
                 self._poll_at = min(self._poll_at, now)
         if not self._is_open or self._is_cut or now >= self._scan_ends:
             self._poll(now)
@@ -327,8 +327,8 @@ class Polling(StepSource):
             if code == self.work.codes.in_progress and time <= now:
                 self._look_at_locks(shard, now)
 
-    def _next_follow_up(self, now: datetime) -> Found:
-        for task_id, each in list(self._follow_ups.items()):
+    def _next_announced(self, now: datetime) -> NextId:
+        for task_id, each in list(self._announced.items()):
             if each.ready_at <= now and self.cooldown.is_over(task_id):
                 if not self.window.may_go:
                     return ANSWER
@@ -339,7 +339,7 @@ class Polling(StepSource):
 
     def _begin(self, task_id: str, *, found: int = 1) -> str:
         self._found += found
-        self._follow_ups.pop(task_id, None)
+        self._announced.pop(task_id, None)
         self.cooldown.begin_run(task_id)
         return task_id
 

@@ -59,7 +59,7 @@ class Given(NamedTuple):
     left: LeftBehind | None = None  # set if a dead worker has left the task behind
 
 
-Found = tuple[str, bool] | float | None  # an id and whether it is a follow-up, seconds to pause, or ANSWER
+NextId = tuple[str, bool] | float | None  # an id and whether it is a follow-up, seconds to pause, or ANSWER
 
 
 class StepSource:
@@ -171,7 +171,7 @@ class StepSource:
     def _free(self) -> LeftBehind | None:
         return next((task for task in list(self.held) if task.worker not in self.dead), None)
 
-    def _next_held(self) -> Found:
+    def _next_held(self) -> NextId:
         if (task := self._free) is None:
             return None
         if not self.window.may_go:
@@ -182,7 +182,7 @@ class StepSource:
     def _may_still_run_alone(self) -> bool:
         return self.waits_alone
 
-    def _next_id(self) -> Found:
+    def _next_id(self) -> NextId:
         raise NotImplementedError
 
     def _put_back(self, task_id: str, is_follow_up: bool) -> None:  # noqa: FBT001 - as it was found
@@ -229,7 +229,7 @@ class OnceThrough(StepSource):
         is_over = self._is_exhausted and not self._behind and self._ahead is None
         return not is_over or self._free is not None
 
-    def _next_id(self) -> Found:
+    def _next_id(self) -> NextId:
         if (found := next(self._ids, None)) is not None:
             return (found, False) if isinstance(found, str) else found
         self._is_exhausted = True

@@ -158,9 +158,7 @@ def build_new_task(
     row = load(model, item)
     for name, why in unreadable_in(row).items():
         raise ValueNotStorableError(
-            f"{model.__name__}.{name} cannot be stored: it cannot be read again: {why}",
-            task_id=task_id,
-            attribute=name,
+            f"{model.__name__}.{name} cannot be stored: it cannot be read again: {why}", task_id=task_id, attribute=name
         ) from why
     check_row_size(row, {})
     if chunks:

@@ -59,14 +59,20 @@ def _settings() -> Settings:
     parser.add_argument("--tasks", type=int, default=0, help="100, and 5 for each second, unless given")
     parser.add_argument("--seed", type=int, default=0, help="drawn unless given")
     parser.add_argument("--queues", type=float, default=Settings.queues, help="the share of actions about queues")
-    parser.add_argument("--without", default="", choices=["", *NAMES], help="a guard that the workers take out")
+    parser.add_argument(
+        "--without",
+        default="",
+        choices=["", *NAMES],
+        metavar="GUARD",
+        help="a guard that the workers take out; 'REMOVE parent', or with --rough 'MINE' or 'REMOVE once', shows soon",
+    )
     parser.add_argument("--asyncio-only", action="store_true", help="all workers run their tasks on event loops")
     parser.add_argument("--only-crashes", action="store_true", help="crashes of the database, and no other faults")
-    parser.add_argument("--rough", action="store_true", help="blocks that outlast their locks, on very few tasks")
+    parser.add_argument("--rough", action="store_true", help="blocks that outlast their locks, and few tasks")
     told = parser.parse_args()
     options: dict[str, Any] = {
         "workers": told.workers,
-        "tasks": told.tasks or int(100 + 5 * told.seconds),
+        "tasks": told.tasks or int(told.seconds if told.rough else 100 + 5 * told.seconds),
         "queues": told.queues,
     }
     if told.asyncio_only:

@@ -70,6 +70,8 @@ class Settings:
     """Seconds within which a held request arrives."""
     queues: float = 0.6
     """One in this many of a worker's actions is about queues."""
+    guesses: float = 0.1
+    """One in this many claims is of a recent task, whatever the index says, and as many are of one that is held."""
     without: str = ""
     """The protocol guard that the workers remove."""
     table: str = field(default_factory=lambda: f"chaos-{os.getpid()}")
@@ -111,7 +113,6 @@ ONLY_CRASHES: dict[str, Any] = {
 ROUGH: dict[str, Any] = {
     "workers": 6,
     "on_loops": 0,
-    "tasks": 3,
     "lock_seconds": 0.5,
     "margin_seconds": 0.2,
     "skew": 0.1,
@@ -119,7 +120,8 @@ ROUGH: dict[str, Any] = {
     "kill_every": 0.0,
     "crash_every": 0.0,
     "longest_hold": 1.0,
-    "long_runs": 100,
+    "long_runs": 50,
     "queues": 0.0,
+    "guesses": 0.4,
 }
-"""A run in which each block outlasts its lock, and there are more workers than tasks. It finds missing guards soon."""
+"""A run in which half of the blocks outlast their locks, and workers often claim what others hold."""

@@ -57,6 +57,6 @@ def test_in_a_random_history_with_every_fault_and_crashes_of_the_database_every_
 def test_without_a_guard_the_same_history_breaks_promises() -> None:
     guard = "MINE"  # the one that breaks soonest; tests/race removes all of them
     assert guard in NAMES
-    outcome = run(Settings(seed=1, seconds=2, until="broken", without=guard, **ROUGH))
+    outcome = run(Settings(seed=1, seconds=2, tasks=3, until="broken", without=guard, **ROUGH))
 
     assert {violation.promise for violation in outcome.violations} & OF_THE_LOCK, told(outcome)

@@ -38,8 +38,6 @@ from tests.chaos.slots import telling_slots
 
 REMEMBERED = 40
 """Recent tasks that a worker may try again, whatever the index says."""
-GUESSES = 0.1
-"""One in this many claims is of such a task, or of one that somebody holds, or held and died."""
 LOOKED_AT = 8
 """Tasks that a worker reads at once. All read the same ones, so they meet. Calm ones read many more."""
 KEPT = 4
@@ -119,10 +117,10 @@ class Worker:
 
     def _pick(self, step: Any, draw: random.Random) -> str | None:
         """Return a due task or, sometimes, one that is not due."""
-        guess = 1.0 if self.calm else draw.random()
-        if guess < GUESSES and self.met:
+        guess, guesses = 1.0 if self.calm else draw.random(), self.settings.guesses
+        if guess < guesses and self.met:
             return draw.choice(self.met)
-        if guess < 2 * GUESSES:
+        if guess < 2 * guesses:
             held: list[str] = [task.task_id for task in step.in_progress.query(limit=LOOKED_AT)]
             return draw.choice(held) if held else None
         todo = self.due.setdefault(step.name, [])

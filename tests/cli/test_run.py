@@ -13,6 +13,7 @@ from pynamodb_tracker import RetryLater, State
 from pynamodb_tracker.cli.commands.run import Selection, WatchedBatch
 from pynamodb_tracker.cli.interrupts import StopRequest
 from pynamodb_tracker.model.row import LATEST_FORMAT
+from pynamodb_tracker.step.definition import StepDefinition
 from pynamodb_tracker.testing import StoppedClock, stopped_clock
 from pynamodb_tracker.work.candidates import Candidates
 from tests.cli.command import read
@@ -324,7 +325,6 @@ def test_a_function_that_is_none_is_reported_on_one_line(function: str, words: s
 
 
 @pytest.mark.usefixtures("store")
-@pytest.mark.usefixtures("store")
 def test_a_task_of_a_later_version_is_reported_and_not_taken_for_one_that_another_worker_has() -> None:
     Order.create("o-1")
     change(Order, "o-1", v={"N": str(LATEST_FORMAT + 1)})
@@ -453,7 +453,7 @@ def test_a_batch_that_breaks_off_tells_what_was_done_before(monkeypatch: pytest.
         yield "o-1"
         raise QueryError("throttled", None)
 
-    monkeypatch.setattr(Selection, "candidates", lambda _selection, _threads: Candidates(broken))
+    monkeypatch.setattr(StepDefinition, "candidates", lambda _definition, **_: Candidates(broken))
     ended = run("run", "pay", CHARGE, "--threads", "1")
     assert (ended.code, ended.lines) == (2, ["stopped: pay: 1 succeeded", "1 task not started"])
     assert ended.err.endswith(": throttled\n")

@@ -454,10 +454,9 @@ def server(dynamodb: Engine) -> Iterator[Environment]:
 
 @contextmanager
 def started(
-    server: Environment, *arguments: str, cwd: Path = ROOT, **variables: str
+    server: Environment, *arguments: str, cwd: Path = ROOT, is_about_the_start: bool = False, **variables: str
 ) -> Iterator[subprocess.Popen[str]]:
-    """Start a worker in a group of its own, as a terminal does, which finds modules in that folder alone."""
-    is_about_the_start = cwd != ROOT  # which finds the modules
+    """Start a worker in a group of its own, as a terminal does. A real start finds modules in that folder alone."""
     program = [sys.executable, "-P", "-m"] if is_about_the_start else []
     process: subprocess.Popen[str] = (subprocess.Popen if is_about_the_start else Forked)(
         [*program, "pynamodb_tracker", "worker", *arguments],
@@ -525,7 +524,7 @@ def test_a_worker_that_is_stopped_exits_with_0_and_leaves_nothing_in_progress(
 def test_sigterm_before_it_works_ends_it_with_0(server: Environment, tmp_path: Path, extra: str) -> None:
     begin = "def begin():\n    import time\n    print('starting', file=sys.stderr)\n    time.sleep(600)\n"
     arguments = ["pay=desk:pay", "--on-start", "desk:begin"]
-    of = {"PYNAMODB_TRACKER_APP": "desk:StoreTask"}
+    of: Any = {"PYNAMODB_TRACKER_APP": "desk:StoreTask"}
     with started(server, *arguments, cwd=module(tmp_path, begin + extra), **of) as process:
         heard(process, "starting")
         process.terminate()
@@ -589,7 +588,8 @@ def test_processes_find_the_modules_begin_once_log_and_keep_stdout_for_the_comma
     begin = "def begin():\n    with open('begun-' + str(os.getpid()), 'a') as file:\n        file.write('x')"
     arguments = ["pay=desk:pay", "ship=desk:ship", "--on-start", "desk:begin", "--processes", "2", "--until-idle"]
     of = {"PYNAMODB_TRACKER_APP": "desk:StoreTask"}
-    with started(server, *arguments, "--json", cwd=module(tmp_path, begin), **of) as process:
+    folder = module(tmp_path, begin)
+    with started(server, *arguments, "--json", cwd=folder, is_about_the_start=True, **of) as process:
         code, out, err = ended(process)
     assert (code, [step["succeeded"] for step in json.loads(out)["steps"]]) == (0, [12, 12])
     begun = {path.name: path.read_text() for path in tmp_path.glob("begun-*")}
@@ -620,7 +620,7 @@ def test_processes_log_as_functions_have_configured_it(server: Environment, tmp_
 def test_what_processes_print_is_there_at_once(server: Environment, tmp_path: Path) -> None:
     Order.create("o-1")
     arguments = ["pay=desk:pay", "--processes", "2"]
-    of = {"PYNAMODB_TRACKER_APP": "desk:Order", "PYTHONUNBUFFERED": ""}
+    of: Any = {"PYNAMODB_TRACKER_APP": "desk:Order", "PYTHONUNBUFFERED": ""}
     with started(server, *arguments, cwd=module(tmp_path), **of) as process:
         heard(process, "paying o-1")
         process.terminate()

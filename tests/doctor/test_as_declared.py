@@ -3,7 +3,7 @@
 import pytest
 
 from pynamodb_tracker import Task
-from pynamodb_tracker.doctor import Finding, Severity, examine, use_cases
+from pynamodb_tracker.doctor import Finding, Severity, examine
 from tests.doctor.shops import Parcel
 from tests.doctor.tables import answering, by_hand, make, worse
 
@@ -44,10 +44,6 @@ def test_further_indexes_are_not_checked(shop: type[Task]) -> None:
 
 def test_a_use_case_is_examined_by_its_table(shop: type[Task]) -> None:
     assert examine(Parcel) == examine(shop)
-
-
-def test_the_use_cases_that_are_compared_are_those_that_are_imported(shop: type[Task]) -> None:
-    assert use_cases(shop) == use_cases(Parcel) == ["Parcel"]
 
 
 def test_a_class_without_a_table_cannot_be_examined() -> None:

@@ -20,6 +20,7 @@ from tests.doctor.shops import ShopTask
 from tests.doctor.tables import answering, make, projecting
 from tests.engine.engine import Engine
 from tests.support.engines import Dynoxide
+from tests.support.forked import Forked
 from tests.support.pages import ROOT, Page
 
 CLASSES = """
@@ -73,16 +74,20 @@ def looked(
     folder: Path, *arguments: str, missing: Sequence[str] = (), **variables: str
 ) -> subprocess.CompletedProcess[str]:
     """Run the command in a folder, without the region and the access keys of the tests."""
-    program = ["-c", WITHOUT.format(missing=list(missing))] if missing else ["-m", "pynamodb_tracker"]
-    return subprocess.run(  # noqa: S603 - our own arguments, through no shell
-        [sys.executable, *program, "doctor", *arguments],
+    program = [sys.executable, "-c", WITHOUT.format(missing=list(missing))] if missing else ["pynamodb_tracker"]
+    command = [*program, "doctor", *arguments]
+    process: subprocess.Popen[str] = (subprocess.Popen if missing else Forked)(
+        command,
         cwd=folder,
         env=environment() | {"AWS_EC2_METADATA_DISABLED": "true"} | variables,
-        capture_output=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        check=False,
-        timeout=120,
     )
+    with process:
+        out, err = process.communicate(timeout=120)
+    return subprocess.CompletedProcess(command, process.returncode, out, err)
 
 
 def test_a_table_with_nothing_to_say_about_and_one_with_advice_exit_with_0(described: type[Task]) -> None:

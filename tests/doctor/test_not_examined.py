@@ -45,7 +45,7 @@ def test_a_refusal_to_describe_the_table_is_reported(described: type[Task]) -> N
 
 @pytest.mark.usefixtures("unreachable")
 def test_a_missing_region_is_reported_with_where_to_set_it() -> None:
-    assert why(FarTask) == "table 'far': no region: set it in FarTask.Meta, or set AWS_DEFAULT_REGION"
+    assert why(FarTask) == "table 'far': no region: set it in the Meta of the table's class, or set AWS_DEFAULT_REGION"
 
 
 def test_missing_access_keys_are_reported(unreachable: pytest.MonkeyPatch) -> None:
@@ -59,7 +59,7 @@ def test_missing_access_keys_are_reported(unreachable: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize(
     ("host", "words"),
     [
-        ("http://127.0.0.1:9", "table 'far' at http://127.0.0.1:9: Could"),
+        ("http://127.0.0.1:9", "table 'far' at http://127.0.0.1:9: cannot connect"),
         ("localhost", "Invalid endpoint"),
     ],
 )

@@ -9,7 +9,6 @@ from pynamodb.exceptions import UpdateError
 from pynamodb_tracker import GiveUp, LockLostError, RetryLater, TaskNotStartableError
 from tests.engine.actions import PASS, DropResponse, Hold, pass_everything
 from tests.support.fixtures import Frozen
-from tests.support.operations import Boom
 from tests.support.orders import LOCK
 from tests.support.proxy_rules import arrive
 from tests.support.world import OVER, World, fail, scan, taken
@@ -118,24 +117,9 @@ def ends_the_next_run(world: World, error: BaseException | None) -> bool:
     return bool(world.task.state != world.mine.confirm.in_progress)
 
 
-def woken_success(world: World) -> bool:
-    """Return whether the success of a frozen worker ends the run of the worker that took over."""
-    return ends_the_next_run(world, None)
-
-
-def woken_failure(world: World) -> bool:
-    """Return whether its failure does."""
-    return ends_the_next_run(world, Boom())
-
-
 def woken_surrender(world: World) -> bool:
-    """Return whether its failure does that asks for no further attempt."""
+    """Return whether the last failure of a frozen worker ends the run of the worker that took over."""
     return ends_the_next_run(world, GiveUp())
-
-
-def woken_release(world: World) -> bool:
-    """Return whether its release does, after Ctrl-C."""
-    return ends_the_next_run(world, KeyboardInterrupt())
 
 
 def woken_extension(world: World) -> bool:
@@ -144,15 +128,6 @@ def woken_extension(world: World) -> bool:
     with contextlib.suppress(LockLostError):
         loser.ctx.extend_lock(2 * LOCK)
     return bool(world.task.lock_expire_time != winner.ctx.lock_expire_time)
-
-
-def woken_save(world: World) -> bool:
-    """Return whether a frozen worker saves its progress over that of the worker that took over."""
-    loser, _ = taken_over(world)
-    loser.ctx.task.note = "too late"
-    with contextlib.suppress(LockLostError):
-        loser.ctx.save()
-    return bool(world.task.note == "too late")
 
 
 def woken_settle(world: World) -> bool:

@@ -26,7 +26,7 @@ NEVER = BASE - 9 * TICK
 LATE = Faults(late=1)
 BOUNDED = [
     ("aa", LATE),
-    ("aB", Faults(ticks=3)),
+    ("a", Faults(ticks=3)),
     ("2aab", Faults()),
     ("bb", Faults(twice=1)),
     ("sa", LATE),
@@ -36,6 +36,7 @@ BOUNDED = [
     ("wb", Faults()),
 ]
 COMPLETE = [
+    ("aB", Faults(ticks=3)),
     ("wb", Faults(ticks=1)),
     ("wB", Faults(ticks=1)),
     ("ws", LATE),

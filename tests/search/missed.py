@@ -18,10 +18,10 @@ BOUNDED = [
     ("w w", Faults(deaths=1, ticks=1)),
     ("w w", Faults(lost=1)),
     ("ww", Faults(late=1, ticks=1)),
-    ("f w", Faults(twice=1, ticks=1)),
     ("r w", Faults(ticks=1)),
 ]
 COMPLETE = [
+    ("f w", Faults(twice=1, ticks=1)),
     ("w f", Faults(deaths=1, lost=1, ticks=2)),
     ("ww w", Faults(late=1, ticks=2)),
     ("fw w", Faults(lost=1, ticks=2)),

@@ -26,7 +26,6 @@ UNTOLD = "the sender of a signal is told the wrong thing"
 SILENT = "a signal is stored without which the task has done"
 UNREAD = "a signal that was to be read was not"
 BOUNDED = [
-    ("cL wWqcir", Faults(ticks=2)),
     ("cL wkcdirl", Faults(ticks=2)),
     ("cLg irbcw", Faults(ticks=2)),
     ("pL pwlCe", Faults(ticks=2)),

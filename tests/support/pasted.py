@@ -21,6 +21,7 @@ import pytest
 from pynamodb_tracker import Step, Task, UseCase
 from pynamodb_tracker.testing import local_table
 from tests.support.quick_botocore import leave_signatures_out, share_descriptions
+from tests.support.quick_moto import hurry
 
 AT_ONCE = os.cpu_count() or 1
 
@@ -100,6 +101,7 @@ def _run_in_child(file: Path, output: int) -> None:
             "--import-mode=importlib",
             "-o",
             f"python_files={file.name}",  # pytest also rewrites every module whose name matches
+            f"--confcutdir={file.parent}",  # or it looks at everything in the folders above
         ]
         code = int(pytest.main([*options, "-c", os.devnull, "--rootdir", str(file.parent), str(file)]))
     except BaseException:  # noqa: BLE001 - the process ends here, and its parent shows the output
@@ -113,5 +115,6 @@ def _run_in_child(file: Path, output: int) -> None:
 if __name__ == "__main__":
     leave_signatures_out()
     share_descriptions()
+    hurry()
     for ended in run([Path(name) for name in sys.argv[1:]]):
         print(json.dumps(ended), flush=True)  # noqa: T201 - the test reads it

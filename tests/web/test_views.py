@@ -531,6 +531,22 @@ def test_finished_tasks_that_are_not_in_the_index_are_not_counted(open_page: Ope
     assert (refused.status_code, "index_succeeded=False" in text_of(refused)) == (409, True)
 
 
+def test_many_use_cases_are_in_a_menu(open_page: Open) -> None:
+    class ManyTask(Task):
+        class Meta:
+            table_name = "many"
+            region = "us-east-1"
+
+    names = [f"Case{number}" for number in range(7)]
+    cases = [
+        type(name, (ManyTask,), {"use_case_id": UseCase(name), "go": Step(10), "__module__": __name__})
+        for name in names
+    ]
+    few, many = (open_page(*of).get("/nowhere/").text.partition("<main")[0] for of in (cases[:6], cases))
+    assert ("<details" in few, "Use cases ▾</summary>" in many) == (False, True)
+    assert re.findall(r'href="/Case\d/">(\w+)', many) == names
+
+
 def test_the_table_is_told_with_what_the_doctor_finds(open_page: Open) -> None:
     client: TestClient = open_page()
     page = text_of(client.get("/table"))

@@ -1,5 +1,6 @@
-"""`now`, `top`, `workers`, `schedules` and `group` show tasks as the page does."""
+"""`now`, `top`, `workers`, `schedules` and `group` show tasks as the page does, and `web` serves the page."""
 
+import ipaddress
 import os
 import sys
 import time
@@ -9,6 +10,7 @@ from datetime import datetime, timedelta
 from select import select
 from typing import Annotated, Any
 
+import typer
 from rich.console import Console, Group
 from rich.text import Text
 
@@ -16,6 +18,7 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.cli import command, terminal
 from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.command import UseCases
+from pynamodb_tracker.cli.page_server import LOCAL, PageServer
 from pynamodb_tracker.cli.tasks import held_back
 from pynamodb_tracker.cli.terminal import styled
 from pynamodb_tracker.control.records import MOST_SCHEDULES
@@ -312,3 +315,45 @@ def _keys() -> Iterator[Callable[[float], bytes | None]]:
         yield pressed
     finally:
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+
+
+@opt.for_use_cases
+def web(
+    among: UseCases,
+    *,
+    port: opt.Port = opt.PORT,
+    actions: Annotated[bool, opt.flag("--actions", "Let people change tasks and pause steps.")] = False,
+    hide: Annotated[
+        list[str] | None, opt.value("NAME", "Hide the values of this attribute or key of data. Repeatable.")
+    ] = None,
+    host: Annotated[str, opt.value("ADDRESS", "The address to listen on. Others need --host-name.")] = LOCAL[0],
+    host_name: Annotated[
+        list[str] | None, opt.value("NAME", "A name under which browsers reach the page. Repeatable.")
+    ] = None,
+) -> None:
+    """Serve a web page about the tasks.
+
+    Anyone with the printed address can see the page, but only --actions lets people change anything. Changes are logged
+    on stderr, one line of JSON per task.
+
+    Only this machine can reach the page. To give other people access, mount it in an app with encryption and a login,
+    as the documentation shows.
+
+    Exits with 0 after Ctrl-C or SIGTERM, with 2 if it cannot run.
+    """
+    import pynamodb_tracker.web  # noqa: PLC0415, F401 - an extra: reported first if it is missing
+
+    if not (host_name or _is_loopback(host)):
+        raise typer.BadParameter("name the page for browsers, too: --host-name ops.internal", param_hint="--host")
+    server = PageServer(host, port, host_name or ())
+    can = "people can change tasks, send signals and pause steps" if actions else "read-only"
+    terminal.say(f"{server.address}\n{can} (Ctrl-C quits)")
+    terminal.flush()
+    server.serve(among.models, actions=actions, hide=hide or ())
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

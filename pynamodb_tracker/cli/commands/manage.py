@@ -10,15 +10,7 @@ import typer
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.cli import options as opt
-from pynamodb_tracker.cli.command import (
-    CANNOT_RUN,
-    FOUND,
-    INTERRUPTED,
-    CannotRunError,
-    ids_in,
-    refusing,
-    step_named,
-)
+from pynamodb_tracker.cli.command import CANNOT_RUN, FOUND, INTERRUPTED, CannotRunError, ids_in, refusing, step_named
 from pynamodb_tracker.cli.targets import NOTHING_ASKED, THREADS, Asked, Unchanged, change_each, change_targets
 from pynamodb_tracker.cli.task_files import Format, LineReader
 from pynamodb_tracker.cli.terminal import say, say_id, warn
@@ -81,7 +73,7 @@ def create(
 
     Exits with 1 if the task exists. With --merge, it runs again with the new attributes instead: after its success if
     it is running, at once if it has succeeded, and after a reopen if it is ignored. If it is pending at its first step,
-    it keeps its attributes, and --due can make it due earlier. A cancelled task does not change.
+    it keeps its attributes, and is due now, or at --due if that is earlier. A cancelled task does not change.
     """
     given = {"task_id": task_id} | ({} if due is None else {"due_time": due.isoformat()})
     given |= {"urgent": "yes"} if urgent else {}
@@ -337,10 +329,7 @@ def unlock(
 
 @opt.for_use_case
 def delete(
-    model: type[Task],
-    tasks: opt.Tasks,
-    *,
-    yes: Annotated[bool, opt.flag("--yes", "Delete without asking.")] = False,
+    model: type[Task], tasks: opt.Tasks, *, yes: Annotated[bool, opt.flag("--yes", "Delete without asking.")] = False
 ) -> None:
     """Delete tasks permanently, with all their data. Tasks in progress are refused, missing ones only reported.
 

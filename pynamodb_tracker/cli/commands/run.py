@@ -177,14 +177,12 @@ class Selection:
             named = partial(start, ignore_concurrency_limit=True)
             yield GivenIds(StepWork(of, named, function, is_named=True), self.ids)
             return
-        yield OnceThrough(StepWork(of, start, function), self.candidates(threads))
+        due = of.candidates(**self._options(), limit=self.limit, threads=threads)
+        yield OnceThrough(StepWork(of, start, function), due)
         if self.ignored:
             # Tasks are claimed from ignored, not reopened first: a task that this batch does not reach stays ignored.
             again = partial(start, also_from=(self.step.ignored,))
             yield GivenIds(StepWork(of, again, function), self._ignored_ids(began))
-
-    def candidates(self, threads: int) -> Candidates:
-        return self.step._definition.candidates(**self._options(), limit=self.limit, threads=threads)
 
     def remaining(self, done: int) -> int | None:
         return None if self.limit is None else max(self.limit - done, 0)

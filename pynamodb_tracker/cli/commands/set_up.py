@@ -22,17 +22,8 @@ from pynamodb_tracker.cli.interrupts import StoppedError, StopRequest, run_stopp
 from pynamodb_tracker.cli.page_server import LOCAL, PageServer
 from pynamodb_tracker.cli.templates import cloudformation, policies, terraform
 from pynamodb_tracker.cli.terminal import console, say, say_json, warn, write
-from pynamodb_tracker.doctor import (
-    Finding,
-    NotExaminedError,
-    Severity,
-    examine,
-    examine_before_index,
-    examine_rows,
-    use_cases,
-)
+from pynamodb_tracker.doctor import Finding, NotExaminedError, Severity, examine, examine_before_index, examine_rows
 from pynamodb_tracker.dynamodb.connection import endpoint_of
-from pynamodb_tracker.model import strict_json
 from pynamodb_tracker.model.cost import QUOTA_UNITS, Load, Size, size_for
 from pynamodb_tracker.presentation.text import count as number_of
 
@@ -157,11 +148,12 @@ def doctor(
         with command.refusing(NotExaminedError):
             findings = examine(model) + (examine_rows(model) if rows else [])
             findings += examine_before_index(model) if before_index else []
-        table, known = model.tracker.connection(), use_cases(model)
+        table, of_table = model.tracker.connection(), model.tracker.table.use_cases.values()
+        known = sorted(each.__name__ for each in of_table)
         endpoint = endpoint_of(table.connection.client)
         if as_json:
-            found = {"table": table.table_name, "endpoint": endpoint, "use_cases": known, "findings": findings}
-            write(strict_json.dumps(found, indent=2, default=asdict) + "\n")
+            found = {"table": table.table_name, "endpoint": endpoint, "use_cases": known}
+            say_json(found | {"findings": list(map(asdict, findings))})
         else:
             say(f"table {table.table_name} at {endpoint}\nuse cases known here: {', '.join(known) or 'none'}")
             counted = [(sum(finding.severity is each for finding in findings), each) for each in Severity]

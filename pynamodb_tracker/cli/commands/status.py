@@ -10,11 +10,11 @@ from rich.text import Text
 from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.command import UseCases, location
 from pynamodb_tracker.cli.tasks import held_back
-from pynamodb_tracker.cli.terminal import COLOURS, console, say, write
-from pynamodb_tracker.model import strict_json
+from pynamodb_tracker.cli.terminal import COLOURS, console, say, say_json
+from pynamodb_tracker.presentation.as_json import plain
 from pynamodb_tracker.presentation.children import MOST_CHECKED, Blocked, find_blocked
 from pynamodb_tracker.presentation.task_facts import BRANCH, GAVE_UP, is_branch, name_of, steps_of
-from pynamodb_tracker.presentation.text import age, count, escaped, stamp
+from pynamodb_tracker.presentation.text import age, count, escaped
 from pynamodb_tracker.presentation.waiting import Number, control_of, lateness_of, limits_in_use, waiting_of
 from pynamodb_tracker.status import Status, end_of
 from pynamodb_tracker.step.signal import signals_in
@@ -36,7 +36,7 @@ def status(among: UseCases, *, as_json: opt.Json = False) -> None:
     Each count reads the use case's whole index, at about one read unit per 20 to 40 tasks.
     """
     if as_json:
-        write(strict_json.dumps(_build_document(among.models), indent=2, default=stamp) + "\n")
+        say_json(plain(_build_document(among.models)))
         return
     on = console()
     for number, model in enumerate(among.models):
@@ -56,15 +56,18 @@ def _build_document(models: Sequence[type[Task]]) -> dict[str, Any]:
             for state, found in counts.items()
             if found.tasks or state != model.cancelled
         ]
-        name, total = model.tracker.use_case.name, sum(found.tasks for found in counts.values())
-        control = control_of(model)
-        paused: dict[str, Any] = {"paused": [asdict(pause) for pause in control.in_force]}
-        if required := control.undeclared(model):
-            paused["required"] = required
-        blocked = {"blocked": found} if (found := [each.as_json() for each in _find_blocked(model, waits)]) else {}
-        limits = {"limits": used} if (used := [asdict(use) for use in limits_in_use(model)]) else {}
-        facts = {**paused, **limits, **_find_lateness(model), **blocked}
-        use_cases.append({"use_case": name, "tasks": total, **facts, "states": states})
+        use_case, total = model.tracker.use_case.name, sum(found.tasks for found in counts.values())
+        control, late = control_of(model), lateness_of(steps_of(model))
+        optional = {
+            "required": control.undeclared(model),
+            "limits": [asdict(use) for use in limits_in_use(model)],
+            "due_for": {f"{each.step.name}.{status}": since for each in late for status, since in each.late.items()},
+            "lock_expired_for": {each.step.name: each.abandoned for each in late if each.abandoned is not None},
+            "blocked": [each.as_json() for each in _find_blocked(model, waits)],
+        }
+        facts = {name: each for name, each in optional.items() if each}
+        paused = [asdict(pause) for pause in control.in_force]
+        use_cases.append({"use_case": use_case, "tasks": total, "paused": paused, **facts, "states": states})
     return {"table": models[0].Meta.table_name, "use_cases": use_cases}
 
 
@@ -81,13 +84,6 @@ def _count_waits(model: type[Task], counts: Mapping[State[Any], Any]) -> dict[St
 def _find_blocked(model: type[Task], waits: Mapping[State[Any], Number]) -> list[Blocked]:
     """Return the blocked tasks, without a request for steps without waiting ones."""
     return find_blocked([step for step in steps_of(model) if step.pending in waits and waits[step.pending].tasks])[0]
-
-
-def _find_lateness(model: type[Task]) -> dict[str, Any]:
-    views = lateness_of(steps_of(model))
-    due = {f"{view.step.name}.{status}": since.total_seconds() for view in views for status, since in view.late.items()}
-    expired = {view.step.name: view.abandoned.total_seconds() for view in views if view.abandoned is not None}
-    return ({"due_for": due} if due else {}) | ({"lock_expired_for": expired} if expired else {})
 
 
 def _build_lines(model: type[Task], on: Console) -> Iterator[Text]:

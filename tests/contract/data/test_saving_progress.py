@@ -2,15 +2,10 @@
 
 # ruff: noqa: PT012 - the block that raises is what is tested, whatever it has in it
 
-from datetime import timedelta
-
 import pytest
 
-from pynamodb_tracker import LockLostError
-from pynamodb_tracker.clock import StoppedClock
 from tests.support.recorder import recorded
-from tests.support.rows import index_entries
-from tests.support.shop import AppTask, Order
+from tests.support.shop import Order
 from tests.support.workers import Broken
 
 pytestmark = pytest.mark.usefixtures("client", "table")
@@ -70,23 +65,3 @@ def test_a_save_without_a_change_sends_nothing() -> None:
     with Order.confirm_payment.start("o-1") as ctx, recorded() as requests:
         ctx.save()
         assert requests == []
-
-
-def test_a_save_touches_no_attribute_of_the_index(clock: StoppedClock) -> None:
-    Order.create("o-1")
-    with Order.confirm_payment.start("o-1") as ctx:
-        before = index_entries(AppTask)
-        clock.advance(timedelta(minutes=1))
-        ctx.task.data["page"] = 1
-        ctx.save()
-        assert index_entries(AppTask) == before
-
-
-def test_nothing_can_be_saved_after_the_block() -> None:
-    Order.create("o-1")
-    with Order.confirm_payment.start("o-1") as ctx:
-        pass
-    ctx.task.amount = 5
-    with pytest.raises(LockLostError, match="o-1"):
-        ctx.save()
-    assert Order.get_task("o-1").amount is None

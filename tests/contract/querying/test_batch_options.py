@@ -21,7 +21,7 @@ from tests.support.engines import only_dynoxide, only_moto
 from tests.support.network import Network, error
 from tests.support.recorder import recorded
 from tests.support.shop import Order
-from tests.support.workers import Broken, FrozenError, die, fail
+from tests.support.workers import Broken, die, fail
 
 pytestmark = pytest.mark.usefixtures("table")
 
@@ -275,12 +275,3 @@ def test_rows_that_seem_to_be_abandoned_are_read_once_however_often_workers_meet
     clock.advance(timedelta(days=1))
     for run in held:
         run.__exit__(None, None, None)
-
-
-def test_a_frozen_exception_is_recorded_by_a_batch_on_threads_too() -> None:
-    def refuse(_: object) -> None:
-        raise FrozenError("it broke")
-
-    Order.create("o-1")
-    STEP.run_all(refuse, threads=2, limit=1)
-    assert Order.get_task("o-1").errors[-1].type == "FrozenError"

@@ -22,7 +22,7 @@ from pynamodb_tracker.clock import StoppedClock
 from tests.support.recorder import recorded
 from tests.support.rows import change, park, put
 from tests.support.shop import AppTask, Order, Parcel
-from tests.support.workers import fail, succeed
+from tests.support.workers import fail
 
 pytestmark = pytest.mark.usefixtures("table")
 
@@ -247,10 +247,3 @@ def test_the_table_counts_all_its_rows() -> None:
 def test_exists_and_describe_are_about_the_table() -> None:
     assert Order.exists()
     assert Order.describe_table()["TableName"] == AppTask.Meta.table_name
-
-
-def test_a_row_that_was_read_does_not_change_by_itself() -> None:
-    Order.create("o-1")
-    task = Order.get_task("o-1")
-    succeed(Order.confirm_payment, "o-1")
-    assert task.state == Order.confirm_payment.pending

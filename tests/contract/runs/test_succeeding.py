@@ -1,13 +1,11 @@
 """A run that succeeds: what it stores, and what it leaves alone."""
 
 import json
-from datetime import timedelta
 
 import pytest
 from pynamodb.attributes import BooleanAttribute, MapAttribute, NumberAttribute, UnicodeAttribute
 
 from pynamodb_tracker import Step, UseCase
-from pynamodb_tracker.clock import StoppedClock
 from tests.support.recorder import recorded
 from tests.support.rows import change, put, stored
 from tests.support.shop import AppTask, Order
@@ -62,13 +60,6 @@ def test_the_context_has_the_row_as_it_was_claimed() -> None:
         assert ctx.task.state == Order.confirm_payment.in_progress
 
 
-def test_the_context_has_the_attempt_the_fence_and_the_expiry_of_the_lock(clock: StoppedClock) -> None:
-    Order.create("o-1")
-    with Order.confirm_payment.start("o-1") as ctx:
-        assert (ctx.attempt, ctx.task.fence) == (1, 1)
-        assert ctx.lock_expire_time == clock.now() + timedelta(minutes=5)
-
-
 def test_what_the_block_assigns_is_saved_with_the_success() -> None:
     Order.create("o-1", amount=4200)
     with Order.confirm_payment.start("o-1") as ctx:
@@ -100,15 +91,6 @@ def test_a_value_that_is_assigned_again_is_not_written() -> None:
         ctx.task.amount = 4200
         ctx.task.data = {"a": 1}
     assert requests[-1].written & {"amount", "data"} == set()
-
-
-def test_what_another_program_changes_meanwhile_stays() -> None:
-    Order.create("o-1", amount=4200)
-    with Order.confirm_payment.start("o-1") as ctx:
-        Order.get_task("o-1").update([Order.amount.set(9900)])
-        ctx.task.tracking_no = "T-1"
-    task = Order.get_task("o-1")
-    assert (task.amount, task.tracking_no) == (9900, "T-1")
 
 
 @pytest.mark.parametrize("assigned", [None, "fragile"])

@@ -32,12 +32,6 @@ def test_reopen_makes_an_ignored_task_pending_with_a_fresh_set_of_attempts() -> 
         assert ctx.attempt == 1
 
 
-def test_reopen_makes_a_failed_task_pending() -> None:
-    Order.create("o-1")
-    fail(Order.confirm_payment, "o-1")
-    assert Order.confirm_payment.reopen("o-1").state == Order.confirm_payment.pending
-
-
 def ignore(step: BoundStep[Order], task_id: str) -> Order:
     return step.ignore(task_id, reason="x")
 

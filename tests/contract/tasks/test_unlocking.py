@@ -228,14 +228,6 @@ def test_an_unlock_does_not_find_a_missing_task() -> None:
         unlock()
 
 
-def test_an_unlock_is_two_requests() -> None:
-    Order.create("o-1")
-    die(Order.confirm_payment, "o-1")
-    with recorded() as requests:
-        unlock()
-    assert requests.operations == ["GetItem", "UpdateItem"]
-
-
 def test_a_command_keeps_who_gave_it() -> None:
     Order.create("o-1")
     Order.confirm_payment.ignore("o-1", reason="cancelled", by="ada")
