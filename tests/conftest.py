@@ -246,12 +246,12 @@ def skipped_without_engine() -> Iterator[None]:
         pytest.skip(f"{NO_ENGINE}{unavailable}")
 
 
-@pytest.fixture(scope="session")
-def dynoxide() -> str:
+@pytest.fixture
+def dynoxide(monkeypatch: pytest.MonkeyPatch) -> str:
     """Return the path of the binary, for tests that start servers of their own. `DYNOXIDE` names it as well."""
     with skipped_without_engine():
         binary = str(find_or_build())
-    os.environ[PATH_VARIABLE] = binary
+    monkeypatch.setenv(PATH_VARIABLE, binary)
     return binary
 
 

@@ -154,8 +154,10 @@ def build_app(words: Sequence[str] = ()) -> typer.Typer:
 
 def run_command_line() -> None:
     """Run the command of this process, or complete it for a shell."""
-    completed = os.environ.get("COMP_WORDS", os.environ.get("_TYPER_COMPLETE_ARGS"))
-    words = sys.argv if completed is None else completed.rpartition(" ")[0].split()
+    words = sys.argv
+    if "_PYNAMODB_TRACKER_COMPLETE" in os.environ:  # the last word of the line is to be completed
+        line = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")
+        words = line.rpartition(" ")[0].split()
     build_app(words[1:])()
 
 

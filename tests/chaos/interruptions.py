@@ -568,7 +568,6 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=500, help="how many runs are interrupted")
     parser.add_argument("--seed", type=int, default=0, help="drawn unless given")
     parser.add_argument("--cancel", action="store_true", help="cancel asyncio tasks")
-    parser.add_argument("--verbose", action="store_true", help="print what is said about tasks that stay locked")
     told = parser.parse_args()
     prepare_process()
     logging.lastResort = None
@@ -583,9 +582,6 @@ def main() -> int:
         f"finished blocks: {sum(attempt.finished for attempt, _ in rows)}; with a note or a line: "
         f"{sum(bool(attempt.lines or attempt.notes) for attempt, _ in rows)}\nstates: {dict(states)}\n"
     )
-    for attempt, row in rows if told.verbose else ():
-        if row.state == HELD:
-            sys.stdout.write(f"{attempt}\n")
     for problem in broken:
         sys.stdout.write(f"VIOLATION: {problem}\n")
     return 1 if broken else 0
