@@ -104,6 +104,7 @@ class Decision:
     by: str
     rate: int | None  # tasks per minute
     form: Form  # its other options
+    may_act_at: Callable[[str], bool]  # whether the person may do this at another step
 
     def carry_out(
         self, task_ids: Sequence[str], begin: datetime | None = None, done: int = 0
@@ -154,16 +155,18 @@ class Decision:
         return row.state.status in _RESULTS.get(self.verb, ()) and not becomes_urgent
 
     def _check_place(self, row: Task) -> None:
-        """Refuse a task that has left the step or the state in which the form showed it."""
+        """Refuse a task that has left the state that a list showed, or is at a step where the person may not act."""
         model = self.step.model
         # A task that was cancelled from this step meanwhile counts as unchanged.
         is_over = self.verb == "cancel_task" or row.state == model.cancelled
         cancelled = row.cancelled if is_over else None
         at = row.state.step if cancelled is None else row.tracker.step_named_by(cancelled.step)
-        has_moved = self.state is not None and cancelled is None and row.state != self.state
-        if at != self.step.name or has_moved:
-            cannot = f"cannot {action(self.verb)} {model.__name__} {row.task_id!r}"
-            raise ValueError(f"{cannot}: it is {row.state}, and no longer {self.state or self.step.name}")
+        cannot = f"cannot {action(self.verb)} {model.__name__} {row.task_id!r}: it is {row.state}"
+        if self.state is None:
+            if at and at != self.step.name and not self.may_act_at(at):
+                raise ValueError(f"{cannot}, where you may not do that")
+        elif at != self.step.name or (cancelled is None and row.state != self.state):
+            raise ValueError(f"{cannot}, and no longer {self.state}")
 
     def _change_one(self, task_id: str, row: Task | None) -> bool:
         """Change a task. Return False if this has changed nothing."""
@@ -345,7 +348,11 @@ class Decisions:
         if verb not in _WITHOUT_REASON and not reason:
             raise FieldError("reason", "Enter a reason, for people who look at the task later.")
         state = state_of(model, form) if form.get("state") else None
-        return Decision(verb, step, state, reason, who(request), _limit_in(form, "rate"), form)
+
+        def may_act_at(name: str) -> bool:
+            return self._page.allows(request, verb, model, step=name, task_ids=tuple(task_ids))
+
+        return Decision(verb, step, state, reason, who(request), _limit_in(form, "rate"), form, may_act_at)
 
     def _check(self, request: Request, verb: str, model: type[Task], **about: Any) -> None:
         if verb not in VERBS:
