@@ -28,7 +28,7 @@ from pynamodb_tracker.model.changes import Changes, changes_of, check_row_size, 
 from pynamodb_tracker.model.failure import add_note
 from pynamodb_tracker.model.pending_request import PendingRequest
 from pynamodb_tracker.model.repeat import Repeat
-from pynamodb_tracker.model.row import Membership, TaskRow, check_tracker_attributes, load
+from pynamodb_tracker.model.row import TaskRow, check_tracker_attributes, load
 from pynamodb_tracker.status import END, Codes, end_of
 from pynamodb_tracker.writes import conditions as when
 from pynamodb_tracker.writes.conditions import guard, parameter
@@ -409,7 +409,7 @@ def make_due(statements: StepStatements[T], row: T) -> T | None:
     token = new_token(above=row.lock)
     tokens = [*(row.request_tokens or ()), token][-_KEPT_TOKENS:]
     write = build_merge(statements, effect, row, changes, {"due_time": due}, tokens=tokens)
-    write.add(when.waits_for_none(), when.awaits_seen(is_there=False), when.membership_seen(Membership.NONE))
+    write.add(when.waits_for_none(), when.awaits_seen(is_there=False))
     try:
         response = statements.send(write, row.task_id)
     except Refused:  # perhaps by itself, after a lost response

@@ -15,6 +15,7 @@ from starlette.testclient import TestClient
 
 from pynamodb_tracker import ExecutionContext, Repeat, Report, Status, Step, Task, UseCase
 from pynamodb_tracker.control import records
+from pynamodb_tracker.model.hydration import rows_to_show
 from pynamodb_tracker.presentation import commands, listing
 from pynamodb_tracker.presentation.now import find_now
 from pynamodb_tracker.testing import StoppedClock, local_table
@@ -666,10 +667,9 @@ def test_a_stale_run_now_says_that_it_changed_nothing(open_page: Open, shop: Sto
 @pytest.mark.usefixtures("shop")
 def test_a_task_that_changes_at_the_same_time_is_not_made_due(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     Order.create("o-later", due_time=timedelta(hours=1))
-    read = commands.rows_to_show
 
     def read_and_end(model: type[Any], task_ids: list[str]) -> Any:
-        rows = read(model, task_ids)
+        rows = rows_to_show(model, task_ids)
         Order.cancel("o-later", reason="meanwhile")
         return rows
 
