@@ -1,5 +1,6 @@
 """Cancelling a task at any step, together with the tasks that it waits for."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -70,7 +71,7 @@ class _Plan:
     """The plan for cancelling one task. Building it raises the reason why that is impossible."""
 
     def __init__(self, row: TaskRow, asked: Cancel, *, is_root: bool) -> None:
-        self.row, self.key, now = row, (row.use_case_id, row.task_id), clock.now()
+        self.row, self.key, now = row, _key(row), clock.now()
         here = _step_of(row)
         codes, self.to = here.codes, _go_to(row, asked.go_to if is_root else None)
         self.running = row.status == codes.in_progress and not is_abandoned(row, codes, now)
@@ -126,19 +127,24 @@ def cancel(model: type[Any], task_id: str, asked: Cancel) -> Cancellation[Any]:
     """
     model.tracker.use_case  # noqa: B018 - a TypeError on the table class, which lacks steps
     meant, was_running, tries = None, False, 2 * len(model.tracker.steps) + _TRIES
-    plans, done, sent = list[_Plan](), list[Child](), list[Failure]()
+    plans, done, sent = list[_Plan](), list[Child](), defaultdict[Child, list[Failure]](list)
     try:
         for _ in range(tries):
             row = check_found(model, get(model, task_id), task_id, "cancel")
             check_life(row, meant, "cancel")
             meant = row
-            if any(has_entry(row, entry) for entry in sent):  # a repeated request met its own success
+            if any(has_entry(row, entry) for entry in sent[_key(row)]):  # a repeated request met its own success
                 done += [each.key for each in plans if each.key not in done]
                 return _cancellation(row, done, running=was_running, is_own=True)
             plans = [_Plan(row, asked, is_root=True)] if row.cancelled is None else []
-            sent += [plan.entry for plan in plans]
             was_running = any(plan.running for plan in plans)
-            plans += [_Plan(child, asked, is_root=False) for child in _descendants(row)] if asked.children else []
+            for child in _descendants(row) if asked.children else ():
+                if child.cancelled is None:
+                    plans.append(_Plan(child, asked, is_root=False))
+                elif _key(child) not in done and any(has_entry(child, entry) for entry in sent[_key(child)]):
+                    done.append(_key(child))  # the response to its cancel was lost
+            for plan in plans:
+                sent[plan.key].append(plan.entry)
             is_own = row.cancelled is None
             send = _cancel_together if _can_share_transaction(plans) else _cancel_deepest_first
             found = send(plans, done) if plans else row
@@ -203,30 +209,28 @@ def _can_share_transaction(plans: Sequence[_Plan]) -> bool:
 
 
 def _descendants(row: TaskRow) -> Iterator[TaskRow]:
-    """Yield a task's children and their children that are not cancelled, level by level.
-
-    Raise TrackerError if one is missing.
-    """
+    """Yield a task's children and their children, level by level. Raise TrackerError if one is missing."""
     level, seen = [row], {(row.task_id, row.use_case_id)}  # in a damaged table, references may form a circle
     while level:
         # At a branch step, a cancelled task waits for children that undo its work.
         found = read_children([each for each in level if each.cancelled is None or not awaited_tasks(each)])
         level = []
-        for (task_id, use_case), (children, unlisted) in found.items():
-            if unlisted:
+        for (task_id, use_case), (children, unlisted, is_cut) in found.items():
+            if unlisted or is_cut:
+                waits = f"waits for {unlisted}" if unlisted else "is cancelled, and it may have waited for tasks"
                 raise TaskNotReadyError(
-                    f"cannot cancel {use_case} {task_id!r} with its children: it waits for {unlisted} that no list "
-                    "names. Cancel them by id first",
+                    f"cannot cancel {use_case} {task_id!r} with its children: it {waits} that no list names. Cancel "
+                    "them by id",
                     task_id=task_id,
                 )
             level += [child for child in children if (child.task_id, child.use_case_id) not in seen]
         for child in level:
             seen.add((child.task_id, child.use_case_id))
-            if child.use_case_id not in child.tracker.table.use_cases:
+            if child.cancelled is None and child.use_case_id not in child.tracker.table.use_cases:
                 raise TrackerError(
                     f"cannot cancel {child.use_case_id} {child.task_id!r}: this program does not declare its use case"
                 )
-        yield from (child for child in level if child.cancelled is None)
+        yield from level
 
 
 def _cancellation(row: Any, done: Sequence[Child], *, running: bool, is_own: bool) -> Cancellation[Any]:
@@ -237,8 +241,12 @@ def _cancellation(row: Any, done: Sequence[Child], *, running: bool, is_own: boo
     effect: Literal["cancelled", "moved", "already_cancelled"] = "cancelled" if is_own else "already_cancelled"
     if is_own and row.cancelled is not None and end_of(row.status) is None:
         effect = "moved"
-    children = tuple(key for key in done if key != (row.use_case_id, row.task_id))
+    children = tuple(key for key in done if key != _key(row))
     return Cancellation(row, effect, running, found and (found.use_case, found.task_id), children)
+
+
+def _key(row: TaskRow) -> Child:
+    return row.use_case_id, row.task_id
 
 
 def _step_of(row: TaskRow) -> StepStatements[Any]:

@@ -116,7 +116,7 @@ def test_items_that_are_no_tasks_are_read(hold: Hold, file: Path) -> None:
     ) == (
         ("group/turn", ["group/second", "group/third"], {"total": 1}),
         ([100], [300], {100: ["book"], 200: ["tell"], 300: ["audit"]}),
-        (["repeating", "repeating_earlier"], ["resumed", "paused", "paused"]),
+        (["repeating", "repeating_earlier"], ["required", "resumed", "paused", "paused"]),
         ([1], [{"created": 1, "succeeded#100": 1, "took0#100": 1}, {"created": 1}]),
     )
 

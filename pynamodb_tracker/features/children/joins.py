@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from pynamodb.connection.table import TableConnection
-from pynamodb.constants import BINARY, STRING
+from pynamodb.constants import BINARY, BOOLEAN, STRING
 from pynamodb.expressions.condition import Condition
 
 from pynamodb_tracker import clock
@@ -34,6 +34,8 @@ from pynamodb_tracker.writes.refusals import check_format
 from pynamodb_tracker.writes.transition import Transition, load_checked
 
 T = TypeVar("T", bound=TaskRow)
+
+_CUT = "cut"  # in a list that lacks children
 
 _MOST_BYTES = 4096
 """Bytes, compressed."""
@@ -158,6 +160,8 @@ class Children(NamedTuple):
     """In the list's order."""
     unlisted: int
     """How many did not fit into the list."""
+    is_cut: bool = False
+    """Whether the list may lack children of a cancelled task, which does not count them any more."""
 
 
 def list_key(row: RowKey) -> Item:
@@ -166,11 +170,11 @@ def list_key(row: RowKey) -> Item:
 
 def build_list(row: RowKey, token: str, children: Sequence[RowKey]) -> Item:
     """Return the stored list, without the last children if it has not enough room."""
-    names = _pack(children)
+    names, cut = _pack(children), Item()
     while len(names) > _MOST_BYTES:
         children = children[: len(children) * _MOST_BYTES // len(names)]  # at least one less
-        names = _pack(children)
-    return {**list_key(row), VERSION: {STRING: token}, "lock": {STRING: token}, CHUNK: {BINARY: names}}
+        names, cut = _pack(children), {_CUT: {BOOLEAN: True}}
+    return {**list_key(row), VERSION: {STRING: token}, "lock": {STRING: token}, CHUNK: {BINARY: names}, **cut}
 
 
 def _keys_in(item: Item) -> list[RowKey]:
@@ -208,7 +212,8 @@ def read_children(parents: Sequence[TaskRow], *, most: int | None = None) -> dic
     for key, row in waiting.items():
         tasks = [found[child] for child in named[key] if child in found]
         tasks = [task for task in tasks if task.parent == join_of(row)]
-        children[key] = Children(tasks, max(awaited_tasks(row) - len(tasks), 0))
+        is_cut = not named[key] or _CUT in lists[key_of(list_key(key))]
+        children[key] = Children(tasks, max(awaited_tasks(row) - len(tasks), 0), is_cut and not awaited_tasks(row))
     return children
 
 

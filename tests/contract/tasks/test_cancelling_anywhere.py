@@ -17,6 +17,7 @@ from pynamodb_tracker import (
     TaskAlreadySucceededError,
     TaskLockedError,
     TaskNotFoundError,
+    TaskNotReadyError,
     TrackerError,
     UseCase,
 )
@@ -237,6 +238,42 @@ def test_a_command_that_dies_among_the_children_of_a_cancelled_task_can_be_repea
     with pytest.raises(KeyboardInterrupt):
         Crate.cancel("c", reason="by phone", children=True)
     assert len(Crate.cancel("c", reason="by phone", children=True).children) == 2
+
+
+def test_a_cancel_of_a_child_whose_response_is_lost_is_reported(network: Network) -> None:
+    Crate.create("c")
+    Crate.split.run("c", lambda ctx: ctx.create(Slip, "s", wait=True))
+    Crate.cancel("c", reason="by phone")
+
+    def lose_the_response(operation: str, _request: dict[str, Any], send: Callable[[], Any]) -> Any:
+        response = send()
+        if operation == "UpdateItem":
+            network.rule = passing
+            raise error(operation, "InternalServerError")
+        return response
+
+    network.rule = lose_the_response
+    done = Crate.cancel("c", reason="by phone", children=True)
+    assert (done.effect, done.children) == ("already_cancelled", (("slip to cancel", "s"),))
+    assert Slip.get_task("s").state == Slip.cancelled
+
+
+def test_children_of_a_cancelled_task_that_its_list_lacks_are_not_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pynamodb_tracker.features.children.joins._MOST_BYTES", 60)
+    Crate.create("c")
+    Crate.split.run("c", lambda ctx: [ctx.create(Slip, f"s-{n}", wait=True) for n in range(9)])
+    Crate.cancel("c", reason="by phone")
+    with pytest.raises(TaskNotReadyError, match="it may have waited for tasks that no list names"):
+        Crate.cancel("c", reason="by phone", children=True)
+    assert Slip.cancelled.count() == 0
+
+
+def test_a_cancelled_child_of_an_undeclared_use_case_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    Crate.create("c")
+    Crate.split.run("c", lambda ctx: [ctx.create(kind, "s", wait=True) for kind in (Slip, Crate)])
+    Slip.cancel("s", reason="by phone")
+    monkeypatch.delitem(Crate.tracker.table.use_cases, "slip to cancel")
+    assert Crate.cancel("c", reason="by phone", children=True).children == (("crate to cancel", "s"),)
 
 
 def die_in_the_command() -> None:
