@@ -467,7 +467,7 @@ def _change_slice(decision: Decision, what: Filter, slices: Slices, first: int |
         left = None if first is None else max(first - slices.done - slices.refused, 0)
         found = listing.find(what, slices.cursor, limit=SLICE if left is None else min(left, SLICE))
         task_ids = [entry.task_id for entry in found.entries]
-        # There can be more matches than are left to change, which count only if others have not changed before them.
+        # There can be more matches than are left to change. If others have changed some, the next ones follow.
         while task_ids and left != 0:
             changed, refused, at_once = decision.carry_out(task_ids[:left], begin, slices.done)
             task_ids = [] if left is None else task_ids[left:]
