@@ -276,7 +276,8 @@ class Command(Generic[T]):
             moved._row_state.failures_whole = not self._had_log
             version = version_outside_run(self.row.create_time, self.row.fence, self._token)
             log_failures(statements, moved, self._token, version)
-        expire(statements, moved)
+        if statements.has_expiry:
+            expire(statements, moved)
         return moved
 
     def _send(self) -> T:

@@ -171,7 +171,8 @@ def fail(
         participants = ignoring_participants(task)
         optional = _follow_ups_when_ignored(claim, failure, failures)
     failed.add(*guards, **_error_values(task, entries, failure.one_line))
-    change_other_end(journal, failed)
+    if journal.additions:
+        change_other_end(journal, failed)
     try:
         if not _send_failure(journal, failed, failure, participants, optional):
             failures, logged = [], False
@@ -187,7 +188,7 @@ def fail(
     journal.skipped_occurrence = final and journal.outcome == "failed"
     if logged:
         log_failures(statements, task, claim.token, version_of(claim.create_time, claim.fence, _LAST_SAVE))
-    if final:
+    if final and statements.has_expiry:
         expire(statements, task)
     if optional is not None and optional.interrupt is not None:
         raise optional.interrupt

@@ -202,7 +202,8 @@ def note_pending_success(journal: Journal[T], pending: PendingSuccess, changes: 
     journal.ended = pending.recorded = True
     pending.error = pending.sent = None
     journal.note_success(changes, success)
-    expire(journal.claim.statements, journal.claim.task)
+    if journal.claim.statements.has_expiry:
+        expire(journal.claim.statements, journal.claim.task)
     if pending.of_block:
         journal.claim.task._row_state.closed = True  # assignments would not be saved
 
@@ -214,7 +215,8 @@ def succeed(journal: Journal[T]) -> None:
     if not participants or not any(each.writes for each in participants):
         changes, sent = success
         journal.note_success(changes, _succeed_alone(journal, sent, participants))
-        expire(claim.statements, claim.task)
+        if claim.statements.has_expiry:
+            expire(claim.statements, claim.task)
         return
     try:
         for each in participants:

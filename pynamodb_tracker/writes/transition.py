@@ -265,6 +265,7 @@ class StepStatements(Generic[T]):
         self.codes = codes
         self.max_attempts = max_attempts
         self.when_ignored = when_ignored
+        self.has_expiry = model.tracker.use_case.has_expiry
         self.result = UnicodeAttribute(attr_name=result_attribute(codes.pending), null=True)
         self.payload = UnicodeAttribute(attr_name=payload_attribute(codes.pending))
         self._rendered: dict[tuple[Hashable, ...], PreparedWrite] = {}
@@ -295,7 +296,7 @@ class StepStatements(Generic[T]):
             "due_time": now if due is None or due <= now else due,
             "update_time": now,
         }
-        if transition.expires and (expiry := tracker.expiry_of(code, now)):
+        if self.has_expiry and transition.expires and (expiry := tracker.expiry_of(code, now)):
             moves["expire_time"] = Stored(expiry)
         transition.values = {**moves, **transition.values}
 
