@@ -28,7 +28,7 @@ from pynamodb_tracker.model.changes import Changes, changes_of, check_row_size, 
 from pynamodb_tracker.model.failure import add_note
 from pynamodb_tracker.model.pending_request import PendingRequest
 from pynamodb_tracker.model.repeat import Repeat
-from pynamodb_tracker.model.row import TaskRow, load
+from pynamodb_tracker.model.row import TaskRow, check_tracker_attributes, load
 from pynamodb_tracker.status import END, Codes, end_of
 from pynamodb_tracker.writes import conditions as when
 from pynamodb_tracker.writes.conditions import guard, parameter
@@ -393,6 +393,29 @@ class Merge(Generic[T]):
     def _build_result(self, row: T) -> Merged[T]:
         is_ignored = any(row.status == codes.ignored for codes in row.tracker.steps)
         return Merged(row, "ignored" if is_ignored and self._effect in ("merged", "queued") else self._effect)
+
+
+def make_due(statements: StepStatements[T], row: T) -> T | None:
+    """Make a task due now that waits only for its due time, and return it. Return None if the row has changed.
+
+    Its attributes stay. A repeating task runs once more, before its next occurrence.
+    """
+    stored, now = check_tracker_attributes(row)._row_state.stored, clock.now()
+    changes: Changes = {}
+    due: datetime = max(now, row.update_time)
+    if row.repeat is not None:
+        changes, _ = repeats.change_rule(row, None, due, now)
+    effect = "merged" if {"queued", "checkpoints"}.isdisjoint(stored) else "queued"
+    token = new_token(above=row.lock)
+    tokens = [*(row.request_tokens or ()), token][-_KEPT_TOKENS:]
+    write = build_merge(statements, effect, row, changes, {"due_time": due}, tokens=tokens)
+    write.add(when.waits_for_none(), when.awaits_seen(is_there=False))
+    try:
+        response = statements.send(write, row.task_id)
+    except Refused:  # perhaps by itself, after a lost response
+        found = get(statements.model, row.task_id)
+        return found if found is not None and token in (found.request_tokens or ()) else None
+    return load(statements.model, response["Attributes"])
 
 
 def build_merge(

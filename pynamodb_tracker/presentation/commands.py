@@ -5,11 +5,12 @@ from datetime import datetime
 from typing import Any
 
 from pynamodb_tracker import clock
+from pynamodb_tracker.arguments import check_task_id
 from pynamodb_tracker.control.item import Pause, in_force
 from pynamodb_tracker.control.records import record
 from pynamodb_tracker.model.hydration import rows_to_show
 from pynamodb_tracker.model.signals import too_late
-from pynamodb_tracker.presentation.task_facts import is_only_due_later
+from pynamodb_tracker.presentation.task_facts import is_only_due_later, steps_of
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.signal import BoundSignal
 from pynamodb_tracker.task.task import Task
@@ -42,8 +43,10 @@ def send_signal(
 
 def run_now(model: type[Task], task_id: str) -> Task | None:
     """Make a task due now and return it. Return None, without a change, if it is not only due later."""
-    row = rows_to_show(model, [task_id]).get(task_id)
-    return model.create_or_merge(task_id).task if row is not None and is_only_due_later(row) else None
+    row = rows_to_show(model, [check_task_id(task_id)]).get(task_id)
+    if row is None or not is_only_due_later(row):
+        return None
+    return steps_of(model)[0]._definition.make_due(row)
 
 
 def pause(step: BoundStep[Any], until: datetime | None, reason: str, by: str) -> tuple[Pause, bool]:

@@ -117,9 +117,10 @@ def kind_of_wait(task: Task) -> str:
 
 def is_only_due_later(task: Task) -> bool:
     """Return whether the task could start at its first step if it was due, so that it can be made due now."""
-    first, due = steps_of(type(task))[0], task.due_time
+    first = steps_of(type(task))[0]
+    due: datetime | None = task.due_time  # None if it is unreadable
     is_free = task.waits_for is None and task.group is None
-    return task.state == first.pending and is_free and due > clock.now()
+    return task.state == first.pending and is_free and due is not None and due > clock.now()
 
 
 def what_comes_next(

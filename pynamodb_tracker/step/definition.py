@@ -210,6 +210,11 @@ class StepDefinition(Generic[T]):
         task_id, by = arguments.check_task_id(task_id), arguments.check_name("by", by)
         return reopen(self.statements, task_id, by, due_time, found=found, enters=enters, **options)
 
+    def make_due(self, row: T) -> T | None:
+        from pynamodb_tracker.features.merges import make_due  # noqa: PLC0415 - few cold starts need it
+
+        return make_due(self.statements, row)
+
     def refusal(self, task_id: str, pause: Pause | None, payload: str | None) -> TaskNotStartableError:
         """Return the error that a claim of the task would raise, or else one about the pause or the full limit."""
         operation, row = f"start {self.codes.step} of", transitions.get(self.model, task_id)

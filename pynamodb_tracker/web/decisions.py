@@ -45,13 +45,14 @@ from pynamodb_tracker.web.page import (
     FieldError,
     Page,
     filter_of,
+    state_of,
     step_named,
     time_of,
     whole_number,
 )
 from pynamodb_tracker.web.task_view import sent_by_people
 from pynamodb_tracker.web.views import Views
-from pynamodb_tracker.web.words import visible
+from pynamodb_tracker.web.words import action, visible
 
 log = logging.getLogger("pynamodb_tracker.web")
 
@@ -84,6 +85,8 @@ _RESULTS = {
 """An action does not change tasks with these statuses. Others tell themselves whether they have changed a task."""
 
 _WITHOUT_REASON = ("reopen", "run_now")
+_AT_ANY_STEP = ("cancel_task", "reopen", "run_now")
+"""Actions that do not themselves require a task to be at the form's step, if they are for single tasks."""
 
 _MOST_IN_DRY_RUN = 5000
 _DRY_RUN_FIELDS = ("reason", "first", "rate", "urgent", "children")
@@ -96,10 +99,12 @@ _UNITS = 3  # write units per task: one for the row, and two for its index entry
 class Decision:
     verb: str
     step: BoundStep[Any]
+    state: State[Any] | None  # that the form's list shows
     reason: str
     by: str
     rate: int | None  # tasks per minute
     form: Form  # its other options
+    may_act_at: Callable[[str], bool]  # whether the person may do this at another step
 
     def carry_out(
         self, task_ids: Sequence[str], begin: datetime | None = None, done: int = 0
@@ -120,7 +125,7 @@ class Decision:
             errors = {}
             for task_id in task_ids:
                 try:
-                    unchanged |= set() if self._change_one(task_id) else {task_id}
+                    unchanged |= set() if self._change_one(task_id, rows.get(task_id)) else {task_id}
                 except (TrackerError, ValueError, *DYNAMODB_ERRORS) as error:
                     errors[task_id] = error
         refused = {task_id: for_people(error) for task_id, error in errors.items()}
@@ -149,9 +154,25 @@ class Decision:
         becomes_urgent = self.verb == "reopen" and self._is_urgent and not row.urgent
         return row.state.status in _RESULTS.get(self.verb, ()) and not becomes_urgent
 
-    def _change_one(self, task_id: str) -> bool:
+    def _check_place(self, row: Task) -> None:
+        """Refuse a task that has left the state that a list showed, or is at a step where the person may not act."""
+        model = self.step.model
+        # A task that was cancelled from this step meanwhile counts as unchanged.
+        is_over = self.verb == "cancel_task" or row.state == model.cancelled
+        cancelled = row.cancelled if is_over else None
+        at = row.state.step if cancelled is None else row.tracker.step_named_by(cancelled.step)
+        cannot = f"cannot {action(self.verb)} {model.__name__} {row.task_id!r}: it is {row.state}"
+        if self.state is None:
+            if at and at != self.step.name and not self.may_act_at(at):
+                raise ValueError(f"{cannot}, where you may not do that")
+        elif at != self.step.name or (cancelled is None and row.state != self.state):
+            raise ValueError(f"{cannot}, and no longer {self.state}")
+
+    def _change_one(self, task_id: str, row: Task | None) -> bool:
         """Change a task. Return False if this has changed nothing."""
         model, about = self.step.model, {"reason": self.reason, "by": self.by}
+        if row is not None and self.verb in _AT_ANY_STEP:
+            self._check_place(row)
         options = {name: bool(self.form.get(name)) for name in ("children", "even_running")}
         if self.verb == "run_now":
             return commands.run_now(model, task_id) is not None
@@ -234,7 +255,8 @@ class Decisions:
             changed, refused_tasks, _ = decision.carry_out(task_ids)
             decision.note(task_ids[0] if len(task_ids) == 1 else step.name, changed)
         if len(task_ids) == 1 and not refused_tasks:
-            return page.redirect(request, model, "task", id=task_ids[0], done=decision.verb)
+            done = "nothing" if decision.verb == "run_now" and not changed else decision.verb
+            return page.redirect(request, model, "task", id=task_ids[0], done=done)
         if len(task_ids) == 1 and not form.get("state"):
             problem = FieldError("form", *refused_tasks.values())
             return self._views.show_task(request, task_ids[0], **_refused(form, problem, code=409))
@@ -244,6 +266,7 @@ class Decisions:
             model=model,
             spent=spent,
             task_ids=task_ids,
+            changed=changed,
             refused=refused_tasks,
             said=VERBS[decision.verb],
             back={name: form.get(name, "") for name in FILTER},
@@ -312,7 +335,9 @@ class Decisions:
             try:
                 _change_slice(decision, what, slices, first, begin)
             finally:
-                decision.note(f"{what.state} {what.error}".strip(), slices.done, before)
+                waits = f"waiting for {what.waits}" if what.waits else ""
+                about = " ".join(each for each in (str(what.state), waits, what.error) if each)
+                decision.note(about, slices.done, before)
         return self._show_progress(request, decision.verb, what, form, begin.isoformat(), spent=spent, slices=slices)
 
     def _decision(
@@ -322,7 +347,12 @@ class Decisions:
         self._check(request, verb, model, step=step.name, task_ids=tuple(task_ids))
         if verb not in _WITHOUT_REASON and not reason:
             raise FieldError("reason", "Enter a reason, for people who look at the task later.")
-        return Decision(verb, step, reason, who(request), _limit_in(form, "rate"), form)
+        state = state_of(model, form) if form.get("state") else None
+
+        def may_act_at(name: str) -> bool:
+            return self._page.allows(request, verb, model, step=name, task_ids=tuple(task_ids))
+
+        return Decision(verb, step, state, reason, who(request), _limit_in(form, "rate"), form, may_act_at)
 
     def _check(self, request: Request, verb: str, model: type[Task], **about: Any) -> None:
         if verb not in VERBS:
@@ -436,12 +466,16 @@ def _change_slice(decision: Decision, what: Filter, slices: Slices, first: int |
     while True:
         left = None if first is None else max(first - slices.done - slices.refused, 0)
         found = listing.find(what, slices.cursor, limit=SLICE if left is None else min(left, SLICE))
-        task_ids = [entry.task_id for entry in found.entries][:left]
-        changed, refused, at_once = decision.carry_out(task_ids, begin, slices.done)
-        slices.done += changed
-        slices.refused += len(refused)
-        slices.at_once += at_once
-        slices.examples |= dict(list(refused.items())[: _EXAMPLES - len(slices.examples)])
-        slices.cursor = None if first is not None and slices.done + slices.refused >= first else found.cursor
+        task_ids = [entry.task_id for entry in found.entries]
+        # There can be more matches than are left to change. If others have changed some, the next ones follow.
+        while task_ids and left != 0:
+            changed, refused, at_once = decision.carry_out(task_ids[:left], begin, slices.done)
+            task_ids = [] if left is None else task_ids[left:]
+            slices.done += changed
+            slices.refused += len(refused)
+            slices.at_once += at_once
+            slices.examples |= dict(list(refused.items())[: _EXAMPLES - len(slices.examples)])
+            left = None if first is None else max(first - slices.done - slices.refused, 0)
+        slices.cursor = None if left == 0 else found.cursor
         if slices.cursor is None or time.monotonic() > ends:
             return

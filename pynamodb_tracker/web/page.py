@@ -64,7 +64,8 @@ _ONLY_IN_HTML = frozenset({"picture", "given", "selected", "pages", "most_shown"
 class ActionRequest:
     """An action that somebody requests, which the `authorize` function of `dashboard` allows or denies.
 
-    The page also asks before it shows a button. Then `step` is None, and `task_ids` is empty.
+    The page also asks before it shows a button. Then `step` is None, and `task_ids` is empty. It asks again before it
+    changes a task that has moved on to another step.
     """
 
     user: str

@@ -178,7 +178,9 @@ class Views:
             spent=spent,
             view=found,
             task=found.task,
-            done={**VERBS, "cancel": "run cancelled", "signal": "sent"}.get(query.get("done", ""), ""),
+            done={**VERBS, "cancel": "run cancelled", "signal": "sent", "nothing": "not due"}.get(
+                query.get("done", ""), ""
+            ),
             most_shown=None if query.get("all") else _MOST_CHARACTERS,
             sendable={
                 name: choices

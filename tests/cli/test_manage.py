@@ -15,7 +15,7 @@ from pynamodb_tracker.dynamodb.connection import get_items
 from pynamodb_tracker.step.definition import StepDefinition
 from pynamodb_tracker.testing import StoppedClock
 from tests.cli.command import read, run
-from tests.cli.shop import Invoice, Order
+from tests.cli.shop import Invoice, Order, Sample
 from tests.support.rows import park
 
 pytestmark = pytest.mark.usefixtures("store")
@@ -131,6 +131,13 @@ def test_a_task_that_is_only_due_later_is_made_due_now_and_that_is_recorded() ->
     assert outs == ["o-1: pay.pending (due now)\n", "o-1: pay.pending (already pending, attributes unchanged)\n"]
     [item] = get_items(Order.tracker.connection(), [records.commands_key(Order)])
     assert [(each.did, each.about, each.tasks) for each in records.commands_in(item)] == [("made due", "o-1", 1)]
+
+
+def test_a_task_with_a_required_attribute_is_made_due_now_as_now_advises(store: StoppedClock) -> None:
+    Sample.create("s-1", name="iron", due_time=timedelta(hours=1))
+    ended = run("create", "s-1", "--merge", of="tests.cli.shop:Sample")
+    assert (ended.code, ended.out, ended.err) == (0, "s-1: test.pending (due now)\n", "")
+    assert (Sample.get_task("s-1").due_time, Sample.get_task("s-1").name) == (store.now(), "iron")
 
 
 def test_a_running_task_is_ignored_only_if_asked_for() -> None:

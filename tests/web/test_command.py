@@ -58,7 +58,7 @@ def test_other_addresses_need_a_name_for_browsers(host: str) -> None:
 
 
 def test_a_missing_package_is_reported_with_the_extra_that_has_it() -> None:
-    ended = ran("web", "--app", APP, missing=["starlette"])
+    ended = ran("web", "--app", "nowhere:App", missing=["starlette"])
     assert ended.returncode == 2
     assert ended.stderr == (
         "pynamodb-tracker needs starlette, which is not installed: pip install 'PATH-OF-THE-CLONE[cli,web]'\n"

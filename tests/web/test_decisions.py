@@ -10,12 +10,15 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 from markupsafe import escape
+from pynamodb.attributes import NumberAttribute
 from starlette.testclient import TestClient
 
-from pynamodb_tracker import ExecutionContext, Repeat, Report, Status
+from pynamodb_tracker import ExecutionContext, Repeat, Report, Status, Step, Task, UseCase
 from pynamodb_tracker.control import records
+from pynamodb_tracker.model.hydration import rows_to_show
+from pynamodb_tracker.presentation import commands, listing
 from pynamodb_tracker.presentation.now import find_now
-from pynamodb_tracker.testing import StoppedClock
+from pynamodb_tracker.testing import StoppedClock, local_table
 from pynamodb_tracker.web import ActionRequest, decisions
 from tests.support.rows import change
 from tests.web.conftest import Open, slices_of
@@ -593,8 +596,12 @@ def test_pending_tasks_are_listed_by_what_they_wait_for(open_page: Open, shop: S
         shop.advance(timedelta(seconds=1))
         bulk = client.get(f"/Order/bulk?verb=cancel_task&step=confirm_payment&state=pending&waits={kind}")
         assert f"{number} match" in text_of(bulk)
+        assert "How many (latest due first)" in text_of(bulk)
+        assert re.search(rf'href="[^"]*waits={kind}[^"]*">Back to the tasks', bulk.text)
         done = client.post("/Order/bulk", data={**fields_of(bulk, "/Order/bulk"), "reason": "flood"})
         assert f"{number} cancelled" in text_of(done)
+        [(_, kept), *_] = find_now([Order]).commands
+        assert kept.about == f"confirm_payment pending waiting for {kind}"
     assert [task.task_id for task in Order.confirm_payment.pending.query()] == ["due-1", "turn-0"]
 
 
@@ -617,6 +624,121 @@ def test_a_task_that_is_only_due_later_is_made_due_now(open_page: Open, shop: St
     assert sorted(kept) == [("made due", "nightly", 1), ("made due", "o-later", 1)]
     denied = open_page(authorize=lambda asked: asked.action != "run_now")
     assert "You may not run now tasks" in text_of(denied.post(LATER[0], data={"verb": "run_now", **LATER_FORM}))
+
+
+class FeeTask(Task):
+    class Meta:
+        table_name = "fees"
+        region = "us-east-1"
+
+
+class Fee(FeeTask):
+    """Cannot be created without its amount."""
+
+    use_case_id = UseCase("fee")
+
+    charge = Step(10)
+
+    amount = NumberAttribute()
+
+
+def test_a_task_with_a_required_attribute_is_made_due_now(open_page: Open, shop: StoppedClock) -> None:
+    with local_table(FeeTask):
+        Fee.create("f-1", amount=5, due_time=timedelta(hours=1))
+        client, path = open_page(FeeTask), "/Fee/task?id=f-1"
+        done = client.post(path, data={**fields_of(client.get(path), "/Fee/task"), "verb": "run_now"})
+        assert "Made due now." in text_of(client.get(done.headers["location"]))
+        assert (Fee.get_task("f-1").due_time, Fee.get_task("f-1").amount) == (shop.now(), 5)
+
+
+def test_a_stale_run_now_says_that_it_changed_nothing(open_page: Open, shop: StoppedClock) -> None:
+    Order.create("o-later", due_time=timedelta(hours=1))
+    client = open_page()
+    form = {**fields_of(client.get(LATER[0]), "/Order/task"), "verb": "run_now"}
+    shop.advance(timedelta(hours=1))
+    leave(Order.confirm_payment, "o-later")
+    done = client.get(client.post(LATER[0], data=form).headers["location"])
+    assert text_of(done).startswith("Nothing changed: the task did not wait only for its due time.")
+    Order.create("o-moved", state=Order.ship.pending)
+    moved = client.post("/Order/task?id=o-moved", data={**form, "task": "o-moved"})
+    assert moved.headers["location"].endswith("done=nothing")
+
+
+@pytest.mark.usefixtures("shop")
+def test_a_task_that_changes_at_the_same_time_is_not_made_due(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    Order.create("o-later", due_time=timedelta(hours=1))
+
+    def read_and_end(model: type[Any], task_ids: list[str]) -> Any:
+        rows = rows_to_show(model, task_ids)
+        Order.cancel("o-later", reason="meanwhile")
+        return rows
+
+    client = open_page()
+    monkeypatch.setattr(commands, "rows_to_show", read_and_end)
+    done = client.post(LATER[0], data={**LATER_FORM, "verb": "run_now"})
+    assert done.headers["location"].endswith("done=nothing")
+    task = Order.get_task("o-later")
+    assert (task.state, task.errors[-1].message, task.queued) == (Order.cancelled, "meanwhile", None)
+
+
+def test_a_task_with_parts_or_a_request_is_made_due_now_and_keeps_them(open_page: Open, shop: StoppedClock) -> None:
+    def fail(ctx: ExecutionContext[Any]) -> None:
+        ctx.checkpoint("part", lambda: 1)
+        raise CarrierError
+
+    for task_id in ("parts", "asked"):
+        Order.create(task_id)
+        with pytest.raises(CarrierError):
+            Order.confirm_payment.run(task_id, fail)
+    Order.create_or_merge("asked", amount=5)
+    for task_id in ("parts", "asked"):
+        before = Order.confirm_payment.reopen(task_id, due_time=shop.now() + timedelta(hours=1))
+        assert before.due_time > shop.now()
+        open_page().post("/Order/task", data={**LATER_FORM, "verb": "run_now", "task": task_id})
+        after = Order.get_task(task_id)
+        assert (after.due_time, after.checkpoints, after.queued) == (shop.now(), before.checkpoints, before.queued)
+    assert [Order.get_task(task_id).queued is None for task_id in ("parts", "asked")] == [True, False]
+
+
+def test_a_task_that_has_left_the_list_is_not_cancelled(open_page: Open, shop: StoppedClock) -> None:
+    failed("o-1", "o-2", "o-3")
+    Order.create("o-4", state=Order.reserve_stock.failed)
+    shop.advance(timedelta(seconds=1))
+    client = open_page()
+    form = {"verb": "cancel_task", "step": "reserve_stock", "state": "failed", "reason": "flood"}
+    page = text_of(client.post("/Order/tasks", data={**form, "task": ["o-1", "o-4"]}))
+    assert page.startswith("1 cancelled, 1 refused")
+    assert "o-1 : cannot cancel Order 'o-1': it is ship failed, and no longer reserve_stock failed" in page
+    Order.ship.reopen("o-2")
+    page = text_of(client.post("/Order/tasks", data={**form, "step": "ship", "task": "o-2"}))
+    assert page.startswith("0 cancelled, 1 refused")
+    careful = open_page(authorize=lambda asked: asked.step != "ship")
+    alone = careful.post("/Order/task", data={**form, "task": "o-3", "state": ""})
+    assert "it is ship failed, where you may not do that" in text_of(alone)
+    assert (alone.status_code, Order.get_task("o-3").state) == (409, Order.ship.failed)
+    Order.cancel("o-3", reason="somebody else")
+    page = text_of(client.post("/Order/tasks", data={**form, "step": "ship", "task": ["o-1", "o-3"]}))
+    assert page.startswith("1 cancelled, 1 as before")
+    assert [Order.get_task(f"o-{number}").state for number in (1, 2)] == [Order.cancelled, Order.ship.pending]
+
+
+def test_as_many_matches_are_changed_as_asked_for(
+    open_page: Open, shop: StoppedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed(*(f"o-{number}" for number in range(6)))
+    shop.advance(timedelta(seconds=1))
+    client, find = open_page(), listing.find
+    plan = client.get("/Order/bulk?verb=cancel_task&step=ship&state=failed&error=no+error")
+
+    def find_and_cancel(what: Any, cursor: str | None = None, **options: Any) -> listing.Listing:
+        found = find(what, cursor, **options)
+        Order.cancel(found.entries[0].task_id, reason="somebody else")
+        return found
+
+    monkeypatch.setattr(listing, "find", find_and_cancel)
+    done = client.post("/Order/bulk", data={**fields_of(plan, "/Order/bulk"), "first": "2", "reason": "flood"})
+    assert "2 cancelled" in text_of(done)
+    assert Order.ship.failed.count() == 3
 
 
 @pytest.mark.usefixtures("shop")

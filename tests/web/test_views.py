@@ -341,6 +341,23 @@ def test_a_damaged_task_is_shown_with_what_can_be_read(open_page: Open) -> None:
 
 
 @pytest.mark.usefixtures("shop")
+def test_a_task_with_an_unreadable_due_time_is_shown(open_page: Open) -> None:
+    def give_up(_: ExecutionContext[Any]) -> None:
+        raise GiveUp("no disk")
+
+    Order.create("o-1", due_time=timedelta(hours=1))
+    Nightly.create("nightly", repeat=Repeat.every(timedelta(hours=24)), due_time=timedelta(0))
+    with pytest.raises(GiveUp):
+        Nightly.collect.run("nightly", give_up)
+    for model, task_id in ((Order, "o-1"), (Nightly, "nightly")):
+        change(model, task_id, due_time={"S": "garbage"})
+    client = open_page()
+    for path in ("/", "/Nightly/", "/Nightly/task?id=nightly", "/Order/task?id=o-1", "/Order/task.json?id=o-1"):
+        page = client.get(path)
+        assert (page.status_code, ">Run now<" in page.text) == (200, False), path
+
+
+@pytest.mark.usefixtures("shop")
 def test_a_state_that_no_step_declares_is_shown_as_unknown(open_page: Open) -> None:
     Order.create("o-1")
     change(Order, "o-1", status={"N": "77"}, status_key={"S": "order#77#0"})

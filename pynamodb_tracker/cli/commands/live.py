@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from functools import wraps
 from select import select
 from typing import Annotated, Any
 
@@ -317,6 +318,19 @@ def _keys() -> Iterator[Callable[[float], bytes | None]]:
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
 
 
+def _with_web(command: Callable[..., None]) -> Callable[..., None]:
+    """Report a missing extra before the command imports the app."""
+
+    @wraps(command)
+    def run(**given: Any) -> None:
+        import pynamodb_tracker.web  # noqa: PLC0415, F401 - an extra
+
+        command(**given)
+
+    return run
+
+
+@_with_web
 @opt.for_use_cases
 def web(
     among: UseCases,
@@ -341,8 +355,6 @@ def web(
 
     Exits with 0 after Ctrl-C or SIGTERM, with 2 if it cannot run.
     """
-    import pynamodb_tracker.web  # noqa: PLC0415, F401 - an extra: reported first if it is missing
-
     if not (host_name or _is_loopback(host)):
         raise typer.BadParameter("name the page for browsers, too: --host-name ops.internal", param_hint="--host")
     server = PageServer(host, port, host_name or ())

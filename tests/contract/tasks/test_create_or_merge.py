@@ -19,6 +19,7 @@ from pynamodb_tracker import (
 )
 from pynamodb_tracker.clock import StoppedClock
 from pynamodb_tracker.model.worker_name import this_worker
+from pynamodb_tracker.presentation.commands import run_now
 from tests.support.network import Answer, Network, Request, before, error, passing, silent, unheard, unreached
 from tests.support.recorder import recorded
 from tests.support.rows import all_rows, change, client, index_entries, remove, stored
@@ -688,3 +689,66 @@ def test_wrong_arguments_are_refused_before_any_request(call: str) -> None:
     act, kind, message = WRONG_ARGUMENTS[call]
     with unreached(), pytest.raises(kind, match=message):
         act()
+
+
+# A task that only its due time holds back is made due by a write of that time.
+
+
+def test_a_later_task_is_made_due_now_and_stays_as_it_is_otherwise(clock: StoppedClock) -> None:
+    Index.create("i-1", pages=["a"], due_time=HOUR)
+    row = stored(Index, "i-1")
+    with recorded() as requests:
+        task = run_now(Index, "i-1")
+    assert requests.operations == ["BatchGetItem", "UpdateItem"]
+    assert task is not None
+    assert (task.due_time, task.to_dynamodb_dict()) == (clock.now(), Index.get_task("i-1").to_dynamodb_dict())
+    after = stored(Index, "i-1")
+    assert after == {**row, **{name: after[name] for name in ("request_count", "request_tokens", "due_time")}}
+    assert run_now(Index, "i-1") is None
+    assert stored(Index, "i-1") == after
+
+
+def test_a_task_is_made_due_once_although_the_answer_got_lost(network: Network, clock: StoppedClock) -> None:
+    Index.create("i-1", due_time=HOUR)
+
+    def repeat(operation: str, _request: Request, send: Callable[[], Answer]) -> Answer:
+        """Send an update again after the first response got lost, as botocore does."""
+        if operation == "UpdateItem":
+            send()
+        return send()
+
+    network.rule = repeat
+    task = run_now(Index, "i-1")
+    assert task is not None
+    assert (task.due_time, Index.get_task("i-1").request_count) == (clock.now(), 1)
+
+
+def recreate() -> None:
+    due = Index.get_task("i-1").due_time
+    Index.delete_task("i-1")
+    Index.create("i-1", due_time=due)
+
+
+@pytest.mark.parametrize(
+    "meanwhile",
+    [
+        lambda: change(Index, "i-1", awaited_signals={"SS": ["paid"]}),
+        lambda: change(Index, "i-1", blockers={"N": "1"}),
+        lambda: Index.create_or_merge("i-1", due_time=HOUR / 2),
+        lambda: Index.build.ignore("i-1", reason="no"),
+        lambda: Index.delete_task("i-1"),
+        recreate,
+    ],
+    ids=["awaits a signal", "waits for a task", "is due earlier", "is ignored", "is deleted", "is another"],
+)
+def test_a_task_that_changes_meanwhile_is_not_made_due(network: Network, meanwhile: Callable[[], object]) -> None:
+    Index.create("i-1", due_time=HOUR)
+    left = list[Any]()
+
+    def act() -> None:
+        meanwhile()
+        left.append(list(all_rows(Index)))
+
+    before(network, "UpdateItem", act)
+    assert run_now(Index, "i-1") is None
+    assert left == [list(all_rows(Index))]
