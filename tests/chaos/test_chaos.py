@@ -9,7 +9,7 @@ import pytest
 from tests.chaos.faults import KINDS
 from tests.chaos.guards import NAMES
 from tests.chaos.session import LAST, Outcome, run
-from tests.chaos.settings import Settings
+from tests.chaos.settings import ROUGH, Settings
 from tests.chaos.summary import lines, traces
 from tests.engine.engine import Engine
 
@@ -57,28 +57,8 @@ def test_in_a_random_history_with_every_fault_and_crashes_of_the_database_every_
 def test_without_a_guard_the_same_history_breaks_promises() -> None:
     guard = "MINE"  # the one that breaks soonest; tests/race removes all of them
     assert guard in NAMES
-    outcome = run(rough(guard))
+    # Each block outlasts its lock, and there are more workers than tasks.
+    settings = ROUGH | {"tasks": 3, "long_runs": 100, "guesses": Settings.guesses}
+    outcome = run(Settings(seed=1, seconds=2, until="broken", without=guard, **settings))
 
     assert {violation.promise for violation in outcome.violations} & OF_THE_LOCK, told(outcome)
-
-
-def rough(guard: str) -> Settings:
-    """Return a run in which each block outlasts its lock, and there are more workers than tasks."""
-    return Settings(
-        seed=1,
-        seconds=2,
-        until="broken",
-        workers=6,
-        on_loops=0,
-        tasks=3,
-        lock_seconds=0.5,
-        margin_seconds=0.2,
-        skew=0.1,
-        freeze_every=0,
-        kill_every=0,
-        crash_every=0,
-        longest_hold=1,
-        long_runs=100,
-        queues=0.0,
-        without=guard,
-    )
