@@ -122,6 +122,20 @@ def before(network: Network, operation: str, act: Callable[[], object], *, of: s
     network.rule = rule
 
 
+def lose_response(network: Network, operation: str, then: Callable[[], object] = lambda: None) -> None:
+    """Apply the next request with this operation, call `then`, and answer with a server error."""
+
+    def rule(name: str, _request: Request, send: Callable[[], Answer]) -> Answer:
+        answer = send()
+        if name == operation:
+            network.rule = passing
+            then()
+            raise error(operation, "InternalServerError")
+        return answer
+
+    network.rule = rule
+
+
 def error(operation: str, code: str, *, repeats: int = 0) -> ClientError:
     about = {"HTTPStatusCode": 400, "RetryAttempts": repeats}
     return ClientError({"Error": {"Code": code, "Message": "of the test"}, "ResponseMetadata": about}, operation)

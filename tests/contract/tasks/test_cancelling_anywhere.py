@@ -23,7 +23,7 @@ from pynamodb_tracker import (
 )
 from pynamodb_tracker.clock import StoppedClock
 from pynamodb_tracker.testing import stopped_clock
-from tests.support.network import Network, before, error, passing
+from tests.support.network import Network, before, error, lose_response
 from tests.support.recorder import recorded
 from tests.support.shop import AppTask, Order
 from tests.support.workers import die, fail
@@ -119,16 +119,7 @@ def test_the_last_success_wins_and_is_named(network: Network) -> None:
 
 def test_a_cancel_without_an_answer_is_not_repeated_after_a_reopen(network: Network) -> None:
     Order.create("o-1")
-
-    def lose_the_response(operation: str, _request: dict[str, Any], send: Callable[[], Any]) -> Any:
-        signal = send()
-        if operation == "UpdateItem":
-            network.rule = passing
-            Order.reopen("o-1")
-            raise error(operation, "InternalServerError")
-        return signal
-
-    network.rule = lose_the_response
+    lose_response(network, "UpdateItem", lambda: Order.reopen("o-1"))
     done = cancel()
     assert (done.effect, done.task.state) == ("cancelled", Order.confirm_payment.pending)
     assert Order.get_task("o-1").state == Order.confirm_payment.pending
@@ -244,15 +235,7 @@ def test_a_cancel_of_a_child_whose_response_is_lost_is_reported(network: Network
     Crate.create("c")
     Crate.split.run("c", lambda ctx: ctx.create(Slip, "s", wait=True))
     Crate.cancel("c", reason="by phone")
-
-    def lose_the_response(operation: str, _request: dict[str, Any], send: Callable[[], Any]) -> Any:
-        response = send()
-        if operation == "UpdateItem":
-            network.rule = passing
-            raise error(operation, "InternalServerError")
-        return response
-
-    network.rule = lose_the_response
+    lose_response(network, "UpdateItem")
     done = Crate.cancel("c", reason="by phone", children=True)
     assert (done.effect, done.children) == ("already_cancelled", (("slip to cancel", "s"),))
     assert Slip.get_task("s").state == Slip.cancelled
@@ -322,15 +305,7 @@ def test_the_children_of_a_branch_stay_with_a_task_that_is_cancelled_again() -> 
 
 def test_a_transaction_without_a_response_is_not_taken_for_that_of_another_person(network: Network) -> None:
     crate_with_descendants()
-
-    def lose_the_response(operation: str, _: dict[str, Any], send: Callable[[], Any]) -> Any:
-        signal = send()
-        if operation == "TransactWriteItems":
-            network.rule = passing
-            raise error(operation, "InternalServerError")
-        return signal
-
-    network.rule = lose_the_response
+    lose_response(network, "TransactWriteItems")
     done = Crate.cancel("c", reason="by phone", children=True)
     assert (done.effect, sorted(done.children)) == ("cancelled", DESCENDANTS)
 
