@@ -205,15 +205,17 @@ def read_children(parents: Sequence[TaskRow], *, most: int | None = None) -> dic
         return {}
     model = type(next(iter(waiting.values())))
     lists = by_key(get_items(model.tracker.connection(), [list_key(key) for key in waiting]))
-    named = {key: _keys_in(lists.get(key_of(list_key(key)), {})) for key in waiting}
+    items = {key: lists.get(key_of(list_key(key)), {}) for key in waiting}
+    named = {key: _keys_in(item) for key, item in items.items()}
     wanted = list(dict.fromkeys(child for keys in named.values() for child in keys))[:most]
     found = {key: readable(row) for key, row in rows_of_table(model, wanted).items()}
     children = {}
     for key, row in waiting.items():
         tasks = [found[child] for child in named[key] if child in found]
         tasks = [task for task in tasks if task.parent == join_of(row)]
-        is_cut = not named[key] or _CUT in lists[key_of(list_key(key))]
-        children[key] = Children(tasks, max(awaited_tasks(row) - len(tasks), 0), is_cut and not awaited_tasks(row))
+        awaited = awaited_tasks(row)
+        is_cut = not awaited and (not named[key] or _CUT in items[key])
+        children[key] = Children(tasks, max(awaited - len(tasks), 0), is_cut)
     return children
 
 
