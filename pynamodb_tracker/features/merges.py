@@ -4,7 +4,7 @@ While the task waits at its first step, the row's attributes have the request. O
 step's success, so a run begins after every call.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import MappingProxyType
@@ -375,8 +375,7 @@ class Merge(Generic[T]):
         statements = self._statements
         if "expire_time" in changes:
             renew(statements.model, row, _value_in(changes["expire_time"][1]))
-        tokens = [*(row.request_tokens or ()), self._token][-_KEPT_TOKENS:]
-        merge = build_merge(statements, self._effect, row, changes, values, tokens=tokens)
+        merge = build_merge(statements, self._effect, row, changes, values, token=self._token)
         if now is not None:
             merge.is_urgent = self._urgent or is_urgent(row)
             if self._urgent:
@@ -407,8 +406,7 @@ def make_due(statements: StepStatements[T], row: T) -> T | None:
         changes, _ = repeats.change_rule(row, None, due, now)
     effect = "merged" if {"queued", "checkpoints"}.isdisjoint(stored) else "queued"
     token = new_token(above=row.lock)
-    tokens = [*(row.request_tokens or ()), token][-_KEPT_TOKENS:]
-    write = build_merge(statements, effect, row, changes, {"due_time": due}, tokens=tokens)
+    write = build_merge(statements, effect, row, changes, {"due_time": due}, token=token)
     write.add(when.waits_for_none(), when.awaits_seen(is_there=False))
     try:
         response = statements.send(write, row.task_id)
@@ -425,7 +423,7 @@ def build_merge(
     changes: Changes,
     values: Mapping[str, Any],
     *,
-    tokens: Sequence[str],
+    token: str,
 ) -> Transition:
     """Store a request in the row that was read: in its attributes, in `queued`, or as a new round."""
     stored, restarts = row._row_state.stored, effect == "restarted"
@@ -448,6 +446,7 @@ def build_merge(
         merge.add(value_seen(name, attribute.attr_name, None if before is None else next(iter(before))))
         if before is not None:
             merge.seen[f"seen {name}"] = next(iter(before.values()))
+    tokens = [*(row.request_tokens or ()), token][-_KEPT_TOKENS:]
     merge.add(
         when.known_format(),
         request_count=(row.request_count or 0) + 1,

@@ -183,7 +183,7 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
         return moved(entering)
 
     def merged(how: str, found: Order, **values: Any) -> Transition:
-        return build_merge(step, how, found, {}, values, tokens=["t"])
+        return build_merge(step, how, found, {}, values, token=TOKEN)
 
     def reopened_for_a_turn() -> Transition:
         reopening = build_reopen(step, "t", repeating, kept=False, entry=None)
