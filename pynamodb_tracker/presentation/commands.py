@@ -5,10 +5,8 @@ from datetime import datetime
 from typing import Any
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.arguments import check_task_id
 from pynamodb_tracker.control.item import Pause, in_force
 from pynamodb_tracker.control.records import record
-from pynamodb_tracker.model.hydration import rows_to_show
 from pynamodb_tracker.model.signals import too_late
 from pynamodb_tracker.presentation.task_facts import is_only_due_later, steps_of
 from pynamodb_tracker.step.bound import BoundStep
@@ -41,12 +39,11 @@ def send_signal(
     return sent.task, sent.effect, is_new
 
 
-def run_now(model: type[Task], task_id: str) -> Task | None:
-    """Make a task due now and return it. Return None, without a change, if it is not only due later."""
-    row = rows_to_show(model, [check_task_id(task_id)]).get(task_id)
-    if row is None or not is_only_due_later(row):
+def run_now(task: Task | None) -> Task | None:
+    """Make a task due now and return it. Return None, without a change, if it is missing or not only due later."""
+    if task is None or not is_only_due_later(task):
         return None
-    return steps_of(model)[0]._definition.make_due(row)
+    return steps_of(type(task))[0]._definition.make_due(task)
 
 
 def pause(step: BoundStep[Any], until: datetime | None, reason: str, by: str) -> tuple[Pause, bool]:

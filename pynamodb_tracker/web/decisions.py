@@ -175,7 +175,7 @@ class Decision:
             self._check_place(row)
         options = {name: bool(self.form.get(name)) for name in ("children", "even_running")}
         if self.verb == "run_now":
-            return commands.run_now(model, task_id) is not None
+            return commands.run_now(row) is not None
         if self.verb == "cancel_task":
             cancelled = model.cancel(task_id, **options, **about)
             return cancelled.effect != "already_cancelled" or bool(cancelled.children)

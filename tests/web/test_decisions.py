@@ -16,7 +16,7 @@ from starlette.testclient import TestClient
 from pynamodb_tracker import ExecutionContext, Repeat, Report, Status, Step, Task, UseCase
 from pynamodb_tracker.control import records
 from pynamodb_tracker.model.hydration import rows_to_show
-from pynamodb_tracker.presentation import commands, listing
+from pynamodb_tracker.presentation import listing
 from pynamodb_tracker.presentation.now import find_now
 from pynamodb_tracker.testing import StoppedClock, local_table
 from pynamodb_tracker.web import ActionRequest, decisions
@@ -674,7 +674,7 @@ def test_a_task_that_changes_at_the_same_time_is_not_made_due(open_page: Open, m
         return rows
 
     client = open_page()
-    monkeypatch.setattr(commands, "rows_to_show", read_and_end)
+    monkeypatch.setattr(decisions, "rows_to_show", read_and_end)
     done = client.post(LATER[0], data={**LATER_FORM, "verb": "run_now"})
     assert done.headers["location"].endswith("done=nothing")
     task = Order.get_task("o-later")

@@ -9,12 +9,14 @@ from typing import Annotated, Any
 import typer
 
 from pynamodb_tracker import clock
+from pynamodb_tracker.arguments import check_task_id
 from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.command import CANNOT_RUN, FOUND, INTERRUPTED, CannotRunError, ids_in, refusing, step_named
 from pynamodb_tracker.cli.targets import NOTHING_ASKED, THREADS, Asked, Unchanged, change_each, change_targets
 from pynamodb_tracker.cli.task_files import Format, LineReader
 from pynamodb_tracker.cli.terminal import say, say_id, warn
 from pynamodb_tracker.exceptions import TaskLockedError, TaskNotFoundError
+from pynamodb_tracker.model.hydration import rows_to_show
 from pynamodb_tracker.model.references import round_of
 from pynamodb_tracker.presentation.commands import note, run_now, send_signal
 from pynamodb_tracker.presentation.errors import for_people
@@ -85,7 +87,9 @@ def create(
         given[key] = text
     with refusing(TypeError, ValueError):
         arguments = LineReader(model, Format.CSV, None).arguments(given)
-        task = run_now(model, task_id) if merge and len(given) == 1 else None
+        task = None
+        if merge and len(given) == 1:
+            task = run_now(rows_to_show(model, [check_task_id(task_id)]).get(task_id))
         if task is not None:
             how = " (due now)"
             note(model, opt.person(), "made due", task_id, 1)
