@@ -154,8 +154,8 @@ def _damage_error(model: type[TaskRow], why: str) -> TrackerError:
 
 def _parse_pause(model: type[TaskRow], number: int, stored: Mapping[str, Any]) -> Pause:
     text = {name: value[STRING] for name, value in stored.items()}
-    step = next((codes.step for codes in model.tracker.steps if codes.pending == number), str(number))
     until, time = clock.parse(text["until"]), clock.parse(text["time"])
+    step = model.tracker.step_named_by(number)
     return Pause(step, number, None if until == clock.NEVER else until, text["reason"], text["by"], time)
 
 

@@ -321,6 +321,10 @@ class Schema:
     def step_named_by(self, number: int) -> str:
         return next((codes.step for codes in self.steps if codes.pending == number), str(number))
 
+    def status_of(self, code: int) -> Status | None:
+        """Return the status at a declared step, or None for an end or another program's step."""
+        return next((codes.own[code] for codes in self.steps if code in codes.own), None)
+
     def name_of(self, code: int) -> str:
         for codes in self.steps:
             if code in codes.own:

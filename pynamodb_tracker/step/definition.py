@@ -220,8 +220,8 @@ class StepDefinition(Generic[T]):
         operation, row = f"start {self.codes.step} of", transitions.get(self.model, task_id)
         if row is None:
             return refusals.not_found_error(self.model, task_id, operation)
-        if payload is not None and refusals.is_other_payload(self.statements, row, payload):
-            return refusals.payload_mismatch(row, operation)
+        if mismatch := refusals.payload_mismatch(self.statements, row, payload, operation):
+            return mismatch
         if not (refusals.is_startable(row, self.codes, clock.now()) or row.status in self.also_from):
             return refusals.refusal(self.statements, row, operation)
         cannot = f"cannot {operation} {self.model.__name__} {task_id!r}"

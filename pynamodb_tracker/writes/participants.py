@@ -7,12 +7,10 @@ A feature takes part if the row has one of its attributes, even a damaged one, o
 `Journal.additions`. Claiming a row imports its features, so that no import can fail after the work is done.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 
 from pynamodb.connection.table import TableConnection
 from pynamodb.exceptions import CancellationReason, UpdateError
@@ -59,7 +57,7 @@ class Participant:
     """Whether its writes are sent even if others have to be left out."""
 
     @classmethod
-    def for_creation(cls, row: TaskRow, item: Item) -> Participant | None:  # noqa: ARG003 - for overrides, as below
+    def for_creation(cls, row: TaskRow, item: Item) -> Self | None:  # noqa: ARG003 - for overrides, as below
         """Take part in creating a task. Each try may change the row's stored `item`."""
         return None
 
@@ -69,12 +67,12 @@ class Participant:
         return None
 
     @classmethod
-    def for_success(cls, run: Any, row: TaskRow) -> Participant | None:  # noqa: ARG003
+    def for_success(cls, run: Any, row: TaskRow) -> Self | None:  # noqa: ARG003
         """Take part in recording a success. `row` is the claimed row, or a newer one."""
         return None
 
     @classmethod
-    def for_ignoring(cls, row: TaskRow) -> Participant | None:  # noqa: ARG003
+    def for_ignoring(cls, row: TaskRow) -> Self | None:  # noqa: ARG003
         """Take part in ignoring or cancelling a task."""
         return None
 
@@ -84,7 +82,7 @@ class Participant:
         return None
 
     @classmethod
-    def for_deletion(cls, row: TaskRow) -> Participant | None:  # noqa: ARG003
+    def for_deletion(cls, row: TaskRow) -> Self | None:  # noqa: ARG003
         """Take part in deleting a task."""
         return None
 
@@ -285,7 +283,7 @@ FEATURES = (
 _NAMES = frozenset[str]().union(*(names for names, _, _ in FEATURES))
 
 
-def first_turn(repeat: Repeat, at: datetime) -> tuple[datetime, Item] | None:
+def first_turn(repeat: "Repeat", at: datetime) -> tuple[datetime, Item] | None:
     """Return a repeating task's first due time and attributes, or None if it never occurs."""
     return cast("tuple[datetime, Item] | None", _import("repeats", "first_stored_turn")(repeat, at))
 

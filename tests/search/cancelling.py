@@ -38,8 +38,8 @@ GUARDS = {
     ("state_seen", "cancel"): ("wc", Faults(), AFTER),
     ("later_token", "cancel"): ("r", Faults(late=1), AGAIN),
     ("held_as_seen", "cancel running"): ("Ew", Faults(), AFTER),
-    ("not_cancelled", "claim from"): ("HA", Faults(), "a cancelled task goes on"),
-    ("not_cancelled", "merge"): ("Gm", Faults(), STORED),
+    ("lacks cancelled", "claim from"): ("HA", Faults(), "a cancelled task goes on"),
+    ("lacks cancelled", "merge"): ("Gm", Faults(), STORED),
     ("not_ended", ""): ("cs", Faults(), STORED),
 }
 
