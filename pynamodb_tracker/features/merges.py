@@ -23,7 +23,7 @@ from pynamodb_tracker.dynamodb.limits import check
 from pynamodb_tracker.dynamodb.retries import slept_before_retry
 from pynamodb_tracker.exceptions import TaskNotFoundError, TaskNotReadyError, ValueNotStorableError
 from pynamodb_tracker.features import repeats
-from pynamodb_tracker.features.overflow import expire_again, remove_chunk_expiry, renew
+from pynamodb_tracker.features.overflow import expire_again, remove_chunk_expiry, set_expire_time
 from pynamodb_tracker.model.changes import Changes, changes_of, check_row_size, raise_if_invalid
 from pynamodb_tracker.model.codecs import PendingRequest
 from pynamodb_tracker.model.failure import add_note
@@ -360,7 +360,8 @@ class Merge(Generic[T]):
         """Write an unchanged row. `now` begins a new round."""
         statements = self._statements
         if "expire_time" in changes:
-            renew(statements.model, row, _value_in(changes["expire_time"][1]))
+            # The token is not raised, because a reopen may come from a machine with a slower clock.
+            set_expire_time(self._model, row.task_id, row.lock or row.creation, _value_in(changes["expire_time"][1]))
         merge = build_merge(statements, self._effect, row, changes, values, token=self._token)
         if now is not None:
             merge.is_urgent = self._urgent or is_urgent(row)

@@ -132,7 +132,7 @@ def expire(statements: StepStatements[T], task: T) -> None:
         return
     try:
         with not_persisting():
-            _set_expire_time(statements.model, task.task_id, task.lock, expiry)
+            set_expire_time(statements.model, task.task_id, task.lock, expiry)
     except PynamoDBException as error:
         _log_remains(statements.model, task.task_id, error)
 
@@ -150,7 +150,7 @@ def _is_plain(statements: StepStatements[T], task: T) -> bool:
 
 def remove_chunk_expiry(model: type[T], row: T, token: str, operation: str) -> None:
     """Remove the chunks' time to live before a reopen. Raise TaskNotFoundError if the data is deleted."""
-    _set_expire_time(model, row.task_id, token, None)
+    set_expire_time(model, row.task_id, token, None)
     pointer = overflow.pointer_in(row._row_state.stored)
     if pointer is None:
         return
@@ -158,12 +158,6 @@ def remove_chunk_expiry(model: type[T], row: T, token: str, operation: str) -> N
     if len(list(get_items(model.tracker.connection(), keys))) < len(keys):
         why = f"it expired at {row.expire_time}, and its data is gone"
         raise build_error(row, TaskNotFoundError, operation, why)
-
-
-def renew(model: type[T], row: T, expiry: str | None) -> None:
-    """Change or remove the chunks' time to live before the row's."""
-    # It does not raise the token, because a reopen may come from a machine with a slower clock.
-    _set_expire_time(model, row.task_id, row.lock or row.creation, expiry)
 
 
 def expire_again(model: type[T], task_id: str) -> None:
@@ -200,7 +194,7 @@ def clear_orphans(model: type[TaskRow], task_id: str) -> None:
             raise unconfirmed.error
 
 
-def _set_expire_time(model: type[TaskRow], task_id: str, token: str, expire_time: str | None) -> None:
+def set_expire_time(model: type[TaskRow], task_id: str, token: str, expire_time: str | None) -> None:
     """Set or remove the chunks' time to live, unless a later operation has written them."""
     table = model.tracker.connection()
     end = TaskRow.expire_time.remove() if expire_time is None else fill(TaskRow.expire_time, "expire")

@@ -209,7 +209,7 @@ def succeed(journal: Journal[T]) -> None:
     """Record the success, the block's changes and the participants' writes, all or nothing."""
     claim, outgoing = journal.claim, _changes_to_send(journal)
     participants = _participants(journal, claim.task)
-    if not participants or not any(each.writes for each in participants):
+    if not any(each.writes for each in participants):
         journal.note_success(outgoing.changes, _succeed_alone(journal, outgoing.sent, participants))
         if claim.statements.has_expiry:
             expire(claim.statements, claim.task)

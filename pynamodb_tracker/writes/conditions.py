@@ -63,15 +63,7 @@ class PreparedWrite:
             if source is not None and expression in rendered:
                 rendered[expression] = Rendered.of(rendered[expression], source, values)
         self._rendered = rendered
-        self._fixed = {
-            place: value for place, value in values.items() if not isinstance(next(iter(value.values())), Parameter)
-        }
-        self._open = [
-            (place, kind, name)
-            for place, value in values.items()
-            for kind, name in value.items()
-            if place not in self._fixed
-        ]
+        self._values = [(place, kind, value) for place, typed in values.items() for kind, value in typed.items()]
 
     def as_action(self, operation: str, key: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the write as a transaction's action, such as an "Update"."""
@@ -79,9 +71,9 @@ class PreparedWrite:
 
     def request(self, key: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the request for one row, with a stored value per parameter."""
-        filled = dict(self._fixed)
-        for place, kind, name in self._open:
-            filled[place] = {kind: values[name]}
+        filled = {
+            place: {kind: values[value] if type(value) is Parameter else value} for place, kind, value in self._values
+        }
         return {**self._rendered, KEY: key, EXPRESSION_ATTRIBUTE_VALUES: filled}
 
 
@@ -187,26 +179,24 @@ def known_format() -> Condition:
     return TaskRow.format_version <= LATEST_FORMAT
 
 
-@guard
-def runnable(codes: Codes) -> Condition:
+def _runnable(codes: Codes) -> Condition:
     """Require a due task that no worker holds."""
     return has_status(codes.pending, codes.failed).condition & is_due().condition
 
 
-@guard
-def abandoned(codes: Codes) -> Condition:
+def _abandoned(codes: Codes) -> Condition:
     return has_status(codes.in_progress).condition & lock_expired().condition
 
 
 @guard
 def startable(codes: Codes) -> Condition:
-    return runnable(codes).condition | abandoned(codes).condition
+    return _runnable(codes) | _abandoned(codes)
 
 
 @guard
 def free(codes: Codes) -> Condition:
     """Require a task that no worker holds at this step."""
-    return has_status(codes.pending, codes.failed).condition | abandoned(codes).condition
+    return has_status(codes.pending, codes.failed).condition | _abandoned(codes)
 
 
 @guard

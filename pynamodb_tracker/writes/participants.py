@@ -289,24 +289,19 @@ def first_turn(repeat: "Repeat", at: datetime) -> tuple[datetime, Item] | None:
 
 
 def creation_participants(row: TaskRow, item: Item) -> Sequence[Participant]:
-    return [] if _NAMES.isdisjoint(item) else _without_none(each.for_creation(row, item) for each in _features(item))
+    return _without_none(each.for_creation(row, item) for each in _features(item))
 
 
 def after_claim(claim: Any) -> Transition | None:
     """Import a claimed row's features, and return the write that one of them needs before the block."""
-    stored = claim.task._row_state.stored
-    if _NAMES.isdisjoint(stored):
-        return None
-    found = [feature.after_claim(claim) for feature in _features(stored)]
+    found = [feature.after_claim(claim) for feature in _features(claim.task._row_state.stored)]
     return next((each for each in found if each is not None), None)
 
 
 def success_participants(journal: Any, row: TaskRow) -> Sequence[Participant]:
     """Return the participants in recording a success. `row` is the claimed row, or a newer one."""
-    asked, stored = journal.additions, row._row_state.stored
-    if not asked and _NAMES.isdisjoint(stored):
-        return []
-    return _without_none(each.for_success(journal, row) for each in _features(stored, asked))
+    features = _features(row._row_state.stored, journal.additions)
+    return _without_none(each.for_success(journal, row) for each in features)
 
 
 def ignoring_participants(row: TaskRow) -> Sequence[Participant]:
@@ -352,6 +347,8 @@ def _without_none(found: Iterable[Participant | None]) -> list[Participant]:
 
 
 def _features(stored: Collection[str], asked: Collection[str] = ()) -> list[type[Participant]]:
+    if not asked and _NAMES.isdisjoint(stored):
+        return []  # soon, because most tasks have none
     return [
         _import(module, participant)
         for names, module, participant in FEATURES

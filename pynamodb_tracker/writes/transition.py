@@ -54,8 +54,8 @@ class Same(NamedTuple):
     name: str
 
 
-class NextFence(NamedTuple):
-    """The row's attempt or fence plus one. A claim also appends its fence to `unfinished`."""
+class OneMore(NamedTuple):
+    """The row's attempt or fence, plus one. In `unfinished`, the list with that fence appended."""
 
     def stored_after(self, item: Item, name: str) -> dict[str, Any]:
         """Return the attribute's new value in its stored form."""
@@ -68,10 +68,10 @@ class EmptyMap(NamedTuple):
 
 
 EMPTY_MAP = EmptyMap()
-ONE_MORE = NextFence()
+ONE_MORE = OneMore()
 ZERO = Constant(0)
 
-_RENDERED = frozenset({Constant, EmptyMap, NextFence, Same})
+_RENDERED = frozenset({Constant, EmptyMap, OneMore, Same})
 """Kinds of values without a parameter."""
 
 
@@ -234,9 +234,9 @@ def _action(name: str, attribute: Attribute[Any], value: Any) -> Action:
             action = attribute.set(value.after)
         case EmptyMap():
             action = attribute.set(attribute | {})
-        case NextFence() if name == "unfinished":
+        case OneMore() if name == "unfinished":
             action = Path(attribute)[_PAST_THE_END].set(TaskRow.fence + 1)
-        case NextFence():
+        case OneMore():
             action = attribute.set(attribute + 1)
         case Appended(is_first=True):
             action = attribute.set((attribute | []).append(parameter(attribute, "entry")))

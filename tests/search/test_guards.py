@@ -19,11 +19,9 @@ REMOVED: set[Pair] = {
 REPLACED = {("state_seen", "shut out"): race.shut_out_whatever_is_there}
 """Guards in whose place a trace puts another condition."""
 PARTS = {
-    "abandoned": ("lock_expired",),
     "as_read": ("state_seen", "same_life"),
     "awaits_only": ("awaits_more",),
     "free": ("lock_expired",),
-    "runnable": ("is_due",),
     "startable": ("is_due", "lock_expired"),
 }
 """Guards that consist of others, which are removed one by one; `awaits_only` is what `awaits_more` leaves."""
