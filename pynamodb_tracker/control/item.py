@@ -23,18 +23,18 @@ from typing import Any, NamedTuple
 from pynamodb.constants import MAP, STRING
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.control.records import commands_key, schedules_key
 from pynamodb_tracker.dynamodb.connection import Item, Refused, send
 from pynamodb_tracker.exceptions import DefinitionError, TrackerError
 from pynamodb_tracker.instrumentation import log, log_fields
 from pynamodb_tracker.model import strict_json
+from pynamodb_tracker.model.arguments import shown
 from pynamodb_tracker.model.failure import clean
 from pynamodb_tracker.model.overflow import GROUP_OF, item_key
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.serialization import TOKEN
+from pynamodb_tracker.model.status import HIGHEST, LOWEST, SPACING
 from pynamodb_tracker.model.worker_name import this_worker
-from pynamodb_tracker.status import HIGHEST, LOWEST, SPACING
 from pynamodb_tracker.writes.lock import new_token
 
 Names = dict[int, list[str]]

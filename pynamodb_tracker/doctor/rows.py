@@ -15,7 +15,7 @@ from pynamodb_tracker.features.groups.repair import needs_repair
 from pynamodb_tracker.model.data import unread_data
 from pynamodb_tracker.model.references import join_of, parse
 from pynamodb_tracker.model.row import TaskRow, damages_of, has_later_format, is_beyond_limit, load, readable
-from pynamodb_tracker.status import end_of
+from pynamodb_tracker.model.status import end_of
 from pynamodb_tracker.step.signal import signals_in
 from pynamodb_tracker.task.find_by import find_bys
 from pynamodb_tracker.task.task import Task

@@ -11,14 +11,14 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 from uuid import UUID, uuid5
 
-from pynamodb_tracker import arguments, clock, transitions
+from pynamodb_tracker import clock, transitions
 from pynamodb_tracker.dynamodb.retries import persist
 from pynamodb_tracker.exceptions import LockLostError
-from pynamodb_tracker.model import strict_json
+from pynamodb_tracker.model import arguments, strict_json
 from pynamodb_tracker.model.results import result_text
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.signals import SignalName, check_signal
-from pynamodb_tracker.status import END, Codes, end_of
+from pynamodb_tracker.model.status import END, Codes, end_of
 
 if TYPE_CHECKING:
     from pynamodb.transactions import TransactWrite

@@ -29,7 +29,7 @@ from pynamodb_tracker.model.codecs import PendingRequest
 from pynamodb_tracker.model.failure import add_note
 from pynamodb_tracker.model.repeat import Repeat
 from pynamodb_tracker.model.row import TaskRow, check_tracker_attributes, load
-from pynamodb_tracker.status import END, Codes, Status, end_of
+from pynamodb_tracker.model.status import END, Codes, Status, end_of
 from pynamodb_tracker.writes import conditions as when
 from pynamodb_tracker.writes.conditions import guard, parameter
 from pynamodb_tracker.writes.creations import build_new_task, put, tracker_attributes

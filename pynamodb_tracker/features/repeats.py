@@ -21,7 +21,7 @@ from pynamodb_tracker.model.failure_log import failures_in_row
 from pynamodb_tracker.model.repeat import LastRun, Occurrence, Repeat
 from pynamodb_tracker.model.results import payload_attribute
 from pynamodb_tracker.model.row import OF_ROUND, TaskRow, load
-from pynamodb_tracker.status import Codes, end_of
+from pynamodb_tracker.model.status import Codes, end_of
 from pynamodb_tracker.writes import conditions as when
 from pynamodb_tracker.writes.lock import Claim, Journal, new_token
 from pynamodb_tracker.writes.participants import Participant

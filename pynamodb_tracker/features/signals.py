@@ -16,7 +16,6 @@ from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.operand import Path
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.arguments import check_due_time
 from pynamodb_tracker.dynamodb.connection import Item, Refused
 from pynamodb_tracker.dynamodb.connection import send as send_request
 from pynamodb_tracker.dynamodb.retries import slept_before_retry
@@ -28,10 +27,11 @@ from pynamodb_tracker.exceptions import (
 )
 from pynamodb_tracker.instrumentation import log, log_fields
 from pynamodb_tracker.model import strict_json
+from pynamodb_tracker.model.arguments import check_due_time
 from pynamodb_tracker.model.references import round_of
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.signals import ReceivedSignal, check_label, check_signal, too_late, value_text
-from pynamodb_tracker.status import END, Status, end_of
+from pynamodb_tracker.model.status import END, Status, end_of
 from pynamodb_tracker.writes import conditions as when
 from pynamodb_tracker.writes.conditions import Guard, PreparedWrite, fill, guard, parameter
 from pynamodb_tracker.writes.lock import Journal, new_token

@@ -11,8 +11,8 @@ from pynamodb.attributes import Attribute, UnicodeAttribute
 from pynamodb.constants import BOOLEAN, MAP, NULL, NUMBER, STRING
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.dynamodb.connection import Item
+from pynamodb_tracker.model.arguments import shown
 
 if TYPE_CHECKING:
     from pynamodb_tracker.model.repeat import LastRun, Repeat

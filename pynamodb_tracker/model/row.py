@@ -38,8 +38,8 @@ from pynamodb_tracker.model.row_state import (
 from pynamodb_tracker.model.schema import Schema
 from pynamodb_tracker.model.serialization import Coded, IntegerAttribute, TimeAttribute, TokenAttribute, serialized
 from pynamodb_tracker.model.signals import ReceivedSignal, decode_signals, encode_signals
+from pynamodb_tracker.model.status import Status, end_of
 from pynamodb_tracker.model.worker_name import this_worker
-from pynamodb_tracker.status import Status, end_of
 
 if TYPE_CHECKING:
     from pynamodb_tracker.model.repeat import LastRun, Repeat

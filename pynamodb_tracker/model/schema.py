@@ -14,10 +14,10 @@ from pynamodb.connection.base import Connection, MetaTable
 from pynamodb.connection.table import TableConnection
 from pynamodb.models import Model
 
-from pynamodb_tracker.arguments import LONGEST, check_flags, did_you_mean, shown, written_as
 from pynamodb_tracker.dynamodb.connection import SharedConnection
 from pynamodb_tracker.exceptions import DefinitionError
-from pynamodb_tracker.status import CANCELLED, END, Codes, Status, end_of
+from pynamodb_tracker.model.arguments import LONGEST, check_flags, did_you_mean, shown, written_as
+from pynamodb_tracker.model.status import CANCELLED, END, Codes, Status, end_of
 
 SEPARATOR = "#"
 _LANE = "u"

@@ -12,22 +12,22 @@ from pynamodb import constants as kinds
 from pynamodb.attributes import Attribute, JSONAttribute, UTCDateTimeAttribute
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.arguments import check_task_id
 from pynamodb_tracker.control.item import Pause
 from pynamodb_tracker.dynamodb.connection import endpoint_of
 from pynamodb_tracker.exceptions import LockLostError, TaskNotFoundError
 from pynamodb_tracker.features.checkpoints import parts_in
 from pynamodb_tracker.model import hydration
+from pynamodb_tracker.model.arguments import check_task_id
 from pynamodb_tracker.model.data import DataAttribute
 from pynamodb_tracker.model.failure import first_failure
 from pynamodb_tracker.model.recent_ends import End
 from pynamodb_tracker.model.references import Reference, parse, round_of
 from pynamodb_tracker.model.repeat import LastRun
 from pynamodb_tracker.model.row import Membership, TaskRow, damages_of, membership_of, readable
+from pynamodb_tracker.model.status import Status, end_of
 from pynamodb_tracker.presentation import exact_json
 from pynamodb_tracker.presentation.errors import one_line
 from pynamodb_tracker.presentation.text import between, count, moment, span, stamp, took_in_words
-from pynamodb_tracker.status import Status, end_of
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.signal import signals_in
 from pynamodb_tracker.step.state import State

@@ -7,8 +7,9 @@ from datetime import datetime, timedelta
 from itertools import repeat
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
-from pynamodb_tracker import arguments, clock, transitions
+from pynamodb_tracker import clock, transitions
 from pynamodb_tracker.aio.lazy import awaited
+from pynamodb_tracker.model import arguments
 from pynamodb_tracker.model.row import TaskRow
 
 if TYPE_CHECKING:

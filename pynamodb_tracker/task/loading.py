@@ -7,9 +7,9 @@ from typing import Any
 from pynamodb.constants import LIST, MAP, NUMBER, STRING, STRING_SET
 
 from pynamodb_tracker import transitions
-from pynamodb_tracker.arguments import check_group, check_task_id
 from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.features.checkpoints import ROUND, result_text
+from pynamodb_tracker.model.arguments import check_group, check_task_id
 from pynamodb_tracker.model.cancelled import CancelRecord
 from pynamodb_tracker.model.codecs import encode_parts
 from pynamodb_tracker.model.failure import first_failure_text

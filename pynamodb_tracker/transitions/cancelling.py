@@ -26,8 +26,8 @@ from pynamodb_tracker.model.failure import Failure, add_note
 from pynamodb_tracker.model.overflow import key_of_row
 from pynamodb_tracker.model.references import parse
 from pynamodb_tracker.model.row import Membership, TaskRow, membership_of
+from pynamodb_tracker.model.status import CANCELLED, Codes, end_of
 from pynamodb_tracker.model.worker_name import this_worker
-from pynamodb_tracker.status import CANCELLED, Codes, end_of
 from pynamodb_tracker.transitions.commands import Command, build_entry, has_entry
 from pynamodb_tracker.writes import conditions as when
 from pynamodb_tracker.writes import refusals

@@ -16,8 +16,8 @@ from pynamodb_tracker.model.failure import Failure, redact_text
 from pynamodb_tracker.model.failure_log import failures_in_row, for_row, has_log
 from pynamodb_tracker.model.overflow import version_outside_run
 from pynamodb_tracker.model.row import Membership, TaskRow, check_tracker_attributes, load, may_expire, membership_of
+from pynamodb_tracker.model.status import CANCELLED, END, Status, end_of
 from pynamodb_tracker.model.worker_name import this_worker
-from pynamodb_tracker.status import CANCELLED, END, Status, end_of
 from pynamodb_tracker.writes import conditions as when
 from pynamodb_tracker.writes import refusals
 from pynamodb_tracker.writes.conditions import PreparedWrite

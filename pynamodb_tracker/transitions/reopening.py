@@ -16,7 +16,7 @@ from pynamodb_tracker.features.repeats import next_round_when_reopened
 from pynamodb_tracker.model.failure import Failure
 from pynamodb_tracker.model.failure_log import for_row
 from pynamodb_tracker.model.row import Membership, TaskRow, load, membership_of
-from pynamodb_tracker.status import CANCELLED, end_of
+from pynamodb_tracker.model.status import CANCELLED, end_of
 from pynamodb_tracker.transitions.commands import read_task
 from pynamodb_tracker.writes import conditions as when
 from pynamodb_tracker.writes.lock import new_token

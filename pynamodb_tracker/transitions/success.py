@@ -21,7 +21,7 @@ from pynamodb_tracker.features.overflow import expire, put_next_version
 from pynamodb_tracker.model.changes import Changes, Outgoing, raise_if_invalid, storable_changes
 from pynamodb_tracker.model.recent_ends import add_end, fit_ends
 from pynamodb_tracker.model.row import TaskRow, may_expire
-from pynamodb_tracker.status import CANCELLED, end_of
+from pynamodb_tracker.model.status import CANCELLED, end_of
 from pynamodb_tracker.transitions.ending import (
     RowChanged,
     build_end,

@@ -18,7 +18,7 @@ from pynamodb.expressions.update import Action
 
 from pynamodb_tracker.dynamodb.partiql import Rendered
 from pynamodb_tracker.model.row import LATEST_FORMAT, Membership, TaskRow, membership_of
-from pynamodb_tracker.status import END, Codes
+from pynamodb_tracker.model.status import END, Codes
 
 _PLACE = re.compile(r":\d+")
 """PynamoDB's placeholder for a value."""

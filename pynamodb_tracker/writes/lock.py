@@ -17,7 +17,7 @@ from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.model.changes import Changes, Outgoing, mark_saved, read_again
 from pynamodb_tracker.model.failure import Failure
 from pynamodb_tracker.model.row import TaskRow, readable
-from pynamodb_tracker.writes.participants import MadeDue, Participant
+from pynamodb_tracker.writes.participants import NewlyDue, Participant
 from pynamodb_tracker.writes.transition import StepStatements, Transition
 
 T = TypeVar("T", bound=TaskRow)
@@ -198,11 +198,11 @@ class Journal(Generic[T]):
         """Whether the block records its success in a transaction."""
         return self.pending_success is not None and self.pending_success.of_block
 
-    def made_due(self) -> Iterator[MadeDue]:
+    def made_due(self) -> Iterator[NewlyDue]:
         """Yield the tasks that the run's end made due, including its own."""
         if self.outcome == "succeeded":
             task = self.claim.task
-            yield MadeDue(type(task), task.task_id, task.status, "", task.due_time)
+            yield NewlyDue(type(task), task.task_id, task.status, "", task.due_time)
         for participant in self.ended_with:
             yield from participant.made_due()
 

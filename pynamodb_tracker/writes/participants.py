@@ -37,7 +37,7 @@ _TRIES_THOUGH_BUSY = 5
 """How often a command starts over if its rows keep changing."""
 
 
-class MadeDue(NamedTuple):
+class NewlyDue(NamedTuple):
     """A new task, or one that waited for another, which may be due soon."""
 
     model: Any
@@ -101,7 +101,7 @@ class Participant:
         """Return the conditions that the row must meet when a run gives up its task."""
         return ()
 
-    def made_due(self) -> Iterable[MadeDue]:
+    def made_due(self) -> Iterable[NewlyDue]:
         """Return the tasks that the last writes have made due."""
         return ()
 

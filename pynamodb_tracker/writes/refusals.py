@@ -26,7 +26,7 @@ from pynamodb_tracker.model.failure import ABANDONED, Failure, add_note
 from pynamodb_tracker.model.failure_log import failures_in_row
 from pynamodb_tracker.model.row import TaskRow, has_later_format, later_format_error
 from pynamodb_tracker.model.serialization import same
-from pynamodb_tracker.status import Codes, Status, end_of
+from pynamodb_tracker.model.status import Codes, Status, end_of
 from pynamodb_tracker.writes.lock import Claim, Journal
 from pynamodb_tracker.writes.transition import StepStatements, Transition, get
 

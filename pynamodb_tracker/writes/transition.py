@@ -25,7 +25,7 @@ from pynamodb_tracker.model.changes import Changes
 from pynamodb_tracker.model.results import payload_attribute, result_attribute
 from pynamodb_tracker.model.row import OF_ROUND, TaskRow, check_tracker_attributes, load
 from pynamodb_tracker.model.serialization import TimeAttribute
-from pynamodb_tracker.status import Codes, end_of
+from pynamodb_tracker.model.status import Codes, end_of
 from pynamodb_tracker.writes import conditions as when
 from pynamodb_tracker.writes.conditions import Guard, PreparedWrite, all_of, fill, parameter
 

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from pynamodb_tracker import Signal, Step, UseCase
-from pynamodb_tracker.status import CANCELLED, END
+from pynamodb_tracker.model.status import CANCELLED, END
 from tests.search.protocol import Faults, Program, Protocol, State, attempt, note, started, table, value
 from tests.search.table import item_at
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from pynamodb_tracker import Step, UseCase
 from pynamodb_tracker.clock import NEVER, stamp
-from pynamodb_tracker.status import END
+from pynamodb_tracker.model.status import END
 from tests.search.protocol import Faults, Program, Protocol, State, attempt, note, started, table, value
 from tests.search.table import item_at
 

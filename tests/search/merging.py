@@ -9,7 +9,7 @@ from typing import Any
 from pynamodb.attributes import UnicodeAttribute
 
 from pynamodb_tracker import RetryLater, Step, UseCase
-from pynamodb_tracker.status import END
+from pynamodb_tracker.model.status import END
 from tests.search.protocol import Faults, Program, Protocol, State, attempt, here, note, table, value
 from tests.search.table import item_at
 

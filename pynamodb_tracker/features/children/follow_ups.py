@@ -10,7 +10,6 @@ from typing import Any, Generic, Self, TypeVar
 from pynamodb.constants import STRING
 from pynamodb.exceptions import TransactWriteError
 
-from pynamodb_tracker.arguments import check_new_task, shown
 from pynamodb_tracker.dynamodb.limits import item_size
 from pynamodb_tracker.dynamodb.transact_write import REFUSED
 from pynamodb_tracker.exceptions import TaskAlreadyExistsError, ValueNotStorableError
@@ -18,14 +17,15 @@ from pynamodb_tracker.features.children.joins import ChildList, build_adoption
 from pynamodb_tracker.features.groups.queue import Entry, NewMember
 from pynamodb_tracker.features.signals import attributes_awaiting
 from pynamodb_tracker.instrumentation import log, log_fields
+from pynamodb_tracker.model.arguments import check_new_task, shown
 from pynamodb_tracker.model.failure import type_of
 from pynamodb_tracker.model.references import parse, reference_to
 from pynamodb_tracker.model.row import TaskRow, load, readable
 from pynamodb_tracker.model.schema import SEPARATOR
-from pynamodb_tracker.status import END, end_of
+from pynamodb_tracker.model.status import END, end_of
 from pynamodb_tracker.writes.creations import NewTask, build_new_task, tracker_attributes
 from pynamodb_tracker.writes.lock import Journal
-from pynamodb_tracker.writes.participants import Action, MadeDue, OptionalParticipant, Participant, Reason
+from pynamodb_tracker.writes.participants import Action, NewlyDue, OptionalParticipant, Participant, Reason
 from pynamodb_tracker.writes.transition import get
 
 T = TypeVar("T", bound=TaskRow)
@@ -98,7 +98,7 @@ class FollowUps(Participant, Generic[T]):
         """The tasks that the next step waits for."""
         self._left: list[FollowUp] = []
         """The follow-ups that may not exist yet, in order."""
-        self._created: dict[tuple[str, str], MadeDue] = {}
+        self._created: dict[tuple[str, str], NewlyDue] = {}
         """All follow-ups, by use case and task id."""
         self._closed = False
         """Whether it is too late to add a follow-up."""
@@ -145,7 +145,7 @@ class FollowUps(Participant, Generic[T]):
             self.child_list.add(follow_up.task.row)
         row = follow_up.task.row
         self._left.append(follow_up)
-        made = MadeDue(model, task_id, row.status, row.creation or "", row.due_time)
+        made = NewlyDue(model, task_id, row.status, row.creation or "", row.due_time)
         self._created[row.use_case_id, task_id] = made
 
     def _check(self, model: object, task_id: str) -> None:
@@ -186,7 +186,7 @@ class FollowUps(Participant, Generic[T]):
                 f"{_MOST_BYTES:,} bytes. Let each of them create some"
             )
 
-    def made_due(self) -> list[MadeDue]:
+    def made_due(self) -> list[NewlyDue]:
         return list(self._created.values())
 
     @property

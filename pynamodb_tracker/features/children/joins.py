@@ -23,11 +23,11 @@ from pynamodb_tracker.model.hydration import rows_of_table
 from pynamodb_tracker.model.overflow import CHUNK, VERSION, RowKey, by_key, item_key, key_beside, key_of, key_of_row
 from pynamodb_tracker.model.references import join_of, parse
 from pynamodb_tracker.model.row import TaskRow, readable
-from pynamodb_tracker.status import end_of
+from pynamodb_tracker.model.status import end_of
 from pynamodb_tracker.writes import conditions as when
 from pynamodb_tracker.writes.conditions import PreparedWrite, fill, guard, parameter
 from pynamodb_tracker.writes.lock import Journal
-from pynamodb_tracker.writes.participants import Action, MadeDue, Participant
+from pynamodb_tracker.writes.participants import Action, NewlyDue, Participant
 from pynamodb_tracker.writes.refusals import check_format
 from pynamodb_tracker.writes.transition import Transition, load_checked
 
@@ -83,7 +83,7 @@ class ChildCount(Participant):
     def __init__(self, child: TaskRow) -> None:
         self._owner: Any = child.tracker.table.owner
         self._table = child.tracker.connection()
-        self._last: list[MadeDue] = []
+        self._last: list[NewlyDue] = []
         self._parent = child.parent
         try:
             self._reference = parse(child.parent)
@@ -125,7 +125,7 @@ class ChildCount(Participant):
             write = build_last_count(self._table, parked=parked, awaits=awaits)
             model = self._owner.tracker.table.use_cases.get(self._reference.use_case)
             if parked and not awaits and model is not None:
-                self._last = [MadeDue(model, row.task_id, row.status, row.creation, due)]
+                self._last = [NewlyDue(model, row.task_id, row.status, row.creation, due)]
         values = {
             "seen_join": self._reference.round,
             "seen_status": str(row.status),
@@ -134,7 +134,7 @@ class ChildCount(Participant):
         }
         return [write.as_action("Update", self._key, values)]
 
-    def made_due(self) -> list[MadeDue]:
+    def made_due(self) -> list[NewlyDue]:
         """Return the parent, if this was its last child."""
         return self._last
 

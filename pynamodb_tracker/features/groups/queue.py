@@ -24,11 +24,11 @@ from pynamodb_tracker.features.groups import records
 from pynamodb_tracker.features.groups.records import GroupRow, Place
 from pynamodb_tracker.model.overflow import GROUP_OF, by_key, group_range_key
 from pynamodb_tracker.model.row import Membership, TaskRow, load, membership_of
-from pynamodb_tracker.status import end_of
+from pynamodb_tracker.model.status import end_of
 from pynamodb_tracker.writes import conditions as when
 from pynamodb_tracker.writes.conditions import PreparedWrite, fill, parameter, single_request
 from pynamodb_tracker.writes.lock import Journal
-from pynamodb_tracker.writes.participants import Action, MadeDue, Participant, Reason
+from pynamodb_tracker.writes.participants import Action, NewlyDue, Participant, Reason
 from pynamodb_tracker.writes.refusals import check_format
 
 _MOST_DEAD = 20
@@ -121,7 +121,7 @@ class GroupChange:
         """At least the last number so far."""
         self.woken: str | None = None
         """The task that gets the turn."""
-        self.next: MadeDue | None = None
+        self.next: NewlyDue | None = None
         """The same task, if its turn makes it due."""
         self._is_doubtful = False
         """Whether the task at the first place no longer waits."""
@@ -229,7 +229,7 @@ class GroupChange:
     def _wake(self, place: Place, waits: int, awaits: bool) -> Action:  # noqa: FBT001 - as `_examine` yields it
         write, due = build_wake(self.model, others=waits > 1, awaits=awaits), max(clock.now(), place.turn_due_time)
         if waits == 1 and not awaits:
-            self.next = MadeDue(self.model, place.task_id, place.status, place.creation, due)
+            self.next = NewlyDue(self.model, place.task_id, place.status, place.creation, due)
         values = {
             "group": self.name,
             "number": str(place.number),
@@ -354,7 +354,7 @@ class Groups(Participant):
             actions += of_group
         return actions
 
-    def made_due(self) -> list[MadeDue]:
+    def made_due(self) -> list[NewlyDue]:
         """Return the tasks that their turns made due."""
         return [change.next for change, _ in self._built if change.next is not None]
 
