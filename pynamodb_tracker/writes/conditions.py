@@ -128,13 +128,10 @@ def all_of(guards: Iterable[Guard]) -> Condition:
     return reduce(and_, (guard.condition for guard in guards))
 
 
-def _equals(attribute: Attribute[Any], name: str) -> Condition:
-    same: Condition = attribute == parameter(attribute, name)
-    return same
-
-
 def _is_unchanged(name: str) -> Condition:
-    return _equals(getattr(TaskRow, name), f"seen_{name}")
+    attribute: Attribute[Any] = getattr(TaskRow, name)
+    same: Condition = attribute == parameter(attribute, f"seen_{name}")
+    return same
 
 
 @guard
@@ -230,7 +227,7 @@ def held_as_seen(codes: Codes) -> Condition:
 def same_payload(name: str) -> Condition:
     """Require the same payload, or a row without one."""
     payload = UnicodeAttribute(attr_name=name)
-    return payload.does_not_exist() | _equals(payload, f"own {name}")
+    return payload.does_not_exist() | (payload == parameter(payload, f"own {name}"))
 
 
 @guard
