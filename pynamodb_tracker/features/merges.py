@@ -129,7 +129,6 @@ class Merge(Generic[T]):
         self._asks_for_run = repeat is None or due_time is not None
         """Whether it requests a run, which a call with only a rule does not."""
         self._is_over = repeat is not None and repeats.first_turn(repeat, clock.now()) is None
-        """Whether the rule never occurs again."""
         also = tracker_attributes(self._model, task_id, urgent=urgent, trace=trace)
         rule = None if self._is_over else repeat
         self._new = build_new_task(self._model, task_id, None, due_time, attributes, also=also, repeat=rule)

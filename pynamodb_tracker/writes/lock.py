@@ -89,7 +89,6 @@ class Claim(Generic[T]):
         self.attempt: Final[int] = values.get("attempt") or 1
         *earlier, fence = values.get("unfinished") or [values.get("fence") or 0]
         self.fence: Final[int] = fence
-        """The number of this claim."""
         self.unfinished: Final[list[int]] = earlier
         """Fences of earlier claims that never finished."""
         self.create_time: Final[datetime] = values.get("create_time", _UNKNOWN)

@@ -58,7 +58,6 @@ class OneMore(NamedTuple):
     """The row's attempt or fence, plus one. In `unfinished`, the list with that fence appended."""
 
     def stored_after(self, item: Item, name: str) -> dict[str, Any]:
-        """Return the attribute's new value in its stored form."""
         counted = {NUMBER: str(Decimal(item["fence" if name == "unfinished" else name][NUMBER]) + 1)}
         return {LIST: [*item[name][LIST], counted]} if name == "unfinished" else counted
 
@@ -300,7 +299,6 @@ class StepStatements(Generic[T]):
 
     @property
     def table(self) -> TableConnection:
-        """The table connection that renders PynamoDB's expressions."""
         return self.model.tracker.connection()
 
     def _request(self, transition: Transition, task_id: str) -> dict[str, Any]:

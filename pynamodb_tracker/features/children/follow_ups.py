@@ -213,7 +213,6 @@ class FollowUps(Participant, Generic[T]):
                 yield type(each.task.row), each.task.row.group, each.member
 
     def actions(self) -> list[Action]:
-        """Build the actions that create the tasks."""
         return _actions(self._left)
 
     def handle_refusal(self, reasons: Sequence[Reason]) -> None:

@@ -217,7 +217,6 @@ class ChildList(Participant):
     def __init__(self, task: TaskRow) -> None:
         self._task = task
         self.token = ""
-        """The claim's token."""
         self._children: list[RowKey] = []
 
     @classmethod
@@ -233,6 +232,5 @@ class ChildList(Participant):
         self._children.append(key_of_row(child))
 
     def actions(self) -> Sequence[Action]:
-        """Return the put."""
         item = build_list(key_of_row(self._task), self.token, self._children)
         return [{"Put": {"TableName": self._task.tracker.connection().table_name, "Item": item}}]
