@@ -30,39 +30,38 @@ _WAVES = 12
 """In how many rounds orders are placed in memory, so that some are shipped while others are placed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    orders: Path | None = None
-    """A file with orders, or None to generate them."""
-    count: int = 100
-    server: bool = False
-    """Whether to run on a local server instead of in memory."""
-    beside: Callable[[], AbstractContextManager[object]] = nullcontext
-    """Entered once the table exists, and left before it is removed."""
-
-
-def run(options: Options, console: Console, stopped: threading.Event | None = None) -> bool:
+def run(
+    console: Console,
+    stopped: threading.Event | None = None,
+    *,
+    file: Path | None = None,
+    count: int = 100,
+    server: bool = False,
+    beside: Callable[[], AbstractContextManager[object]] = nullcontext,
+) -> bool:
     """Run the scene, print a summary, and return whether all orders ended where they should.
+
+    The orders come from the `file`, or `count` of them are generated. With `server`, they are on a local server instead
+    of in memory. `beside` is entered once the table exists, and left before it is removed.
 
     Raise DemoError or LocalServerError if it cannot run, and KeyboardInterrupt soon after `stopped` is set.
     """
-    orders = read_orders(options.orders) if options.orders else generate_orders(options.count)
+    orders = read_orders(file) if file else generate_orders(count)
     draw_accidents(orders)
     began = time.monotonic()
     expected = Counter(map(pipeline.end_state, orders))
     session = _Session(orders, expected, Screen(console, expected), stopped or threading.Event())
-    kind = f"orders of {options.orders}" if options.orders else "generated orders"
     with ExitStack() as stack:
         stack.enter_context(quiet())
-        if options.server:
+        if server:
             where = f"at {stack.enter_context(local_server(DemoTask))}, {WORKERS} worker processes"
             work = session.work_on_server
         else:
             stack.enter_context(local_table(DemoTask))
             where, time_of_day = f"in memory, {WORKERS} threads", stack.enter_context(stopped_clock())
             work = partial(session.work_in_memory, time_of_day)
-        stack.enter_context(options.beside())
-        say(console, f"{len(orders)} {kind}, {where}")
+        stack.enter_context(beside())
+        say(console, f"{len(orders)} {f'orders of {file}' if file else 'generated orders'}, {where}")
         with session.screen.live:
             work()
         return print_summary(console, orders, time.monotonic() - began)
