@@ -46,22 +46,6 @@ _gate = threading.Lock()
 _spent: ContextVar[Spent | None] = ContextVar("pynamodb_tracker_spent", default=None)
 
 
-@contextmanager
-def metered(*models: type[Task]) -> Iterator[Spent]:
-    """Yield the cost of the block's requests to these classes' tables."""
-    for model in models:
-        events = model.tracker.connection().connection.client.meta.events
-        with _gate:  # two threads registering at the same time would count twice
-            events.register("provide-client-params.dynamodb", _request_cost, unique_id="pynamodb_tracker.web ask")
-            events.register("after-call.dynamodb", _add_cost, unique_id="pynamodb_tracker.web note")
-    spent = Spent()
-    token = _spent.set(spent)
-    try:
-        yield spent
-    finally:
-        _spent.reset(token)
-
-
 def _request_cost(params: dict[str, Any], model: Any, **_: object) -> dict[str, Any] | None:
     if _spent.get() is None or "ReturnConsumedCapacity" not in model.input_shape.members:
         return None
@@ -148,12 +132,19 @@ class Cache:
 
     @contextmanager
     def metered(self, *models: type[Task]) -> Iterator[Spent]:
-        """Yield the block's cost, and add it to the total."""
-        with metered(*models) as spent:
-            try:
-                yield spent
-            finally:
-                self.total.add(spent)
+        """Yield the cost of the block's requests to these classes' tables, and add it to the total."""
+        for model in models:
+            events = model.tracker.connection().connection.client.meta.events
+            with _gate:  # two threads registering at the same time would count twice
+                events.register("provide-client-params.dynamodb", _request_cost, unique_id="pynamodb_tracker.web ask")
+                events.register("after-call.dynamodb", _add_cost, unique_id="pynamodb_tracker.web note")
+        spent = Spent()
+        token = _spent.set(spent)
+        try:
+            yield spent
+        finally:
+            _spent.reset(token)
+            self.total.add(spent)
 
     def forget(self) -> None:
         with self._gate:

@@ -66,7 +66,8 @@ Form = ImmutableMultiDict[str, str]
 
 
 def _audit(who: str, did: str, **about: object) -> None:
-    log.warning(strict_json.dumps({"who": who, "did": did, **about}))
+    given = {name: value for name, value in about.items() if value}
+    log.warning(strict_json.dumps({"who": who, "did": did, **given}))
 
 
 _CHANGEABLE = {
@@ -130,11 +131,10 @@ class Decision:
                     errors[task_id] = error
         refused = {task_id: for_people(error) for task_id, error in errors.items()}
         about = {"use_case": self.step.model.tracker.use_case.name, "step": self.step.name}
-        reason = {"reason": self.reason} if self.reason else {}
         for task_id in task_ids:
-            why = {"refused": refused[task_id]} if task_id in refused else {}
-            if why or task_id not in unchanged:
-                _audit(self.by, self.verb, **about, task_id=task_id, **reason, **why)
+            if task_id in refused or task_id not in unchanged:
+                why = {"reason": self.reason, "refused": refused.get(task_id)}
+                _audit(self.by, self.verb, **about, task_id=task_id, **why)
         failures = [error for error in errors.values() if isinstance(error, DYNAMODB_ERRORS)]
         if failures and len(failures) == len(task_ids):  # the next tasks would fail, too
             raise failures[0]
@@ -400,9 +400,8 @@ class Decisions:
                 is_changed = bool(commands.resume(step, who(request), reason))
             else:
                 _, is_changed = commands.pause(step, end, reason, who(request))
-        about = {"use_case": model.tracker.use_case.name, "step": step.name, **({"reason": reason} if reason else {})}
         if is_changed:
-            _audit(who(request), verb, **about)
+            _audit(who(request), verb, use_case=model.tracker.use_case.name, step=step.name, reason=reason)
         return page.redirect(request, model)
 
     def count(self, request: Request) -> Response:
