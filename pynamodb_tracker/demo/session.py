@@ -23,11 +23,8 @@ from pynamodb_tracker.testing import local_server, local_table, stopped_clock
 
 WORKERS = 4
 
-_ROUND = pipeline.LOCK + 2 * pipeline.MARGIN
-"""Longer than all locks and retry delays."""
-
-_WAVES = 12
-"""In how many rounds orders are placed in memory, so that some are shipped while others are placed."""
+_ROUND = pipeline.LOCK + 2 * pipeline.MARGIN  # longer than all locks and retry delays
+_WAVES = 12  # in how many rounds orders are placed in memory, so that some are shipped while others are placed
 
 
 def run(

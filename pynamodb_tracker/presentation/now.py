@@ -13,21 +13,13 @@ from pynamodb_tracker.control.records import MOST_SCHEDULES, Command
 from pynamodb_tracker.control.slots import Use
 from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.model.overflow import group_range_key
+from pynamodb_tracker.presentation import task_facts as facts
 from pynamodb_tracker.presentation.children import families_of
-from pynamodb_tracker.presentation.errors import ErrorGroup, ErrorGroups, error_pattern
+from pynamodb_tracker.presentation.errors import NO_ERROR, ErrorGroup, ErrorGroups, error_pattern
 from pynamodb_tracker.presentation.glance import MOST, Glance, StateGlance, StepGlance, glance
 from pynamodb_tracker.presentation.history import Passing, passing_of
-from pynamodb_tracker.presentation.listing import NO_ERROR
 from pynamodb_tracker.presentation.schedules import LATE_AFTER, Schedule, schedule_of
 from pynamodb_tracker.presentation.sentence import Link, Part, Sentence, joined, sentence, strong, task_link, tasks_link
-from pynamodb_tracker.presentation.task_facts import (
-    choices_of,
-    is_abandoned,
-    is_branch,
-    is_only_due_later,
-    kind_of_wait,
-    steps_of,
-)
 from pynamodb_tracker.presentation.text import count, span
 from pynamodb_tracker.presentation.waiting import Number, limits_in_use
 from pynamodb_tracker.status import Status
@@ -90,7 +82,7 @@ class StepRow:
 
     @property
     def is_branch(self) -> bool:
-        return is_branch(self.step.model, self.step.name)
+        return facts.is_branch(self.step.model, self.step.name)
 
     @property
     def failure_rate(self) -> float | None:
@@ -167,7 +159,7 @@ def find_now(models: Sequence[type[Task]], known: Collection[type[Task]] = ()) -
     for model, of_model in found.models.items():
         passing = {
             each.step.name: each
-            for each in ([] if of_model.hours is None else passing_of(steps_of(model), of_model.hours))
+            for each in ([] if of_model.hours is None else passing_of(facts.steps_of(model), of_model.hours))
         }
         pauses = {pause.step: pause for pause in of_model.pauses}
         its_rows = [
@@ -208,7 +200,7 @@ def find_now(models: Sequence[type[Task]], known: Collection[type[Task]] = ()) -
 def _build_row(found: Glance, step: StepGlance, passing: Passing | None, pause: Pause | None) -> StepRow:
     pending, running = step.states[Status.PENDING], step.states[Status.IN_PROGRESS]
     failed, ignored = step.states[Status.FAILED], step.states[Status.IGNORED]
-    expired = [row.lock_expire_time for row in _find_rows(found, step, running) if is_abandoned(row)]
+    expired = [row.lock_expire_time for row in _find_rows(found, step, running) if facts.is_abandoned(row)]
     set_aside = sum(map(_is_set_aside, ignored.entries))
     return StepRow(
         step.step,
@@ -241,7 +233,7 @@ def _longest_due(entries: Sequence[Item], now: datetime) -> timedelta | None:
 
 def _count_waits(found: Glance, step: StepGlance) -> dict[str, Number]:
     """Count the waiting tasks by reason. If only some rows were read, the numbers are minimums."""
-    kinds = Counter(map(kind_of_wait, _find_rows(found, step, step.later)))
+    kinds = Counter(map(facts.kind_of_wait, _find_rows(found, step, step.later)))
     unread = step.later.number.tasks - kinds.total()
     waits = {kind: Number(number, more=unread > 0) for kind, number in kinds.items()}
     return waits | ({"not read": Number(unread, step.later.number.more)} if unread > 0 else {})
@@ -353,7 +345,7 @@ def _find_idle_step(step: StepGlance, row: StepRow) -> list[Need]:
 def _find_signals(found: Glance, step: StepGlance, row: StepRow) -> list[Need]:
     waiting: dict[str, list[Task]] = defaultdict(list)
     for task in _find_rows(found, step, step.later):
-        if kind_of_wait(task) == "signal":
+        if facts.kind_of_wait(task) == "signal":
             for name in task.awaited_signals:
                 waiting[name].append(task)
     needs, of = [], step.step
@@ -374,7 +366,7 @@ def _find_signals(found: Glance, step: StepGlance, row: StepRow) -> list[Need]:
             Action("Send…", Link(of.model, "task", {"id": first.task_id}), verb="signal"),
             *(
                 Action(label, None, ("signal", first.task_id, name, "--value", value))
-                for label, value in (choices_of(of.model).get(name) or {"": "JSON"}).items()
+                for label, value in (facts.choices_of(of.model).get(name) or {"": "JSON"}).items()
             ),
             Action("List", link.link or Link(of.model), ("list", "--waiting")),
         ]
@@ -517,9 +509,9 @@ def _find_bad_schedules(schedules: Sequence[Schedule]) -> Iterator[Need]:
         rounds = sentence(f"last {last.outcome} at ", _time_part(last.ended)) if last else "never ran"
         link = Link(model, "task", {"id": task.task_id})
         actions = [Action("Open", link, ("show", task.task_id))]
-        if is_only_due_later(task):
+        if facts.is_only_due_later(task):
             actions = [Action("Run now", link, ("create", task.task_id, "--merge"), "run_now"), *actions]
         actions.append(Action("Schedules", Link(model, "schedules"), ("schedules",)))
-        step = task.state.step or steps_of(model)[0].name
+        step = task.state.step or facts.steps_of(model)[0].name
         since = last.ended if last and each.needs_look else each.due_time
         yield Need("schedule", model, step, Number(1), since, title, joined(rounds, each.next), actions)

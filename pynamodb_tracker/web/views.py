@@ -24,20 +24,10 @@ from pynamodb_tracker.presentation.task_facts import is_branch, steps_of
 from pynamodb_tracker.presentation.why_failed import LARGE_SAMPLE, MOST_SAMPLED, NO_ERRORS, SAMPLE, find_errors
 from pynamodb_tracker.task.find_by import find_by_text
 from pynamodb_tracker.task.task import Task
+from pynamodb_tracker.web import fields
 from pynamodb_tracker.web.cache import Answer, Spent
 from pynamodb_tracker.web.guard import root_path
-from pynamodb_tracker.web.page import (
-    DYNAMODB_ERRORS,
-    FILTER,
-    VERBS,
-    FieldError,
-    Page,
-    filter_of,
-    state_of,
-    step_named,
-    time_of,
-    whole_number,
-)
+from pynamodb_tracker.web.page import DYNAMODB_ERRORS, VERBS, Page
 from pynamodb_tracker.web.task_view import HIDDEN, sent_by_people, view, without
 
 _MOST_IDS = 100
@@ -106,15 +96,15 @@ class Views:
     def errors(self, request: Request) -> Response:
         page, model, query = self._page, self._page.model(request), request.query_params
         chosen = {name: query.get(name, "").strip() for name in ("step", "since", "like")}
-        steps = [step_named(model, chosen["step"])] if chosen["step"] else steps_of(model)
+        steps = [fields.step_named(model, chosen["step"])] if chosen["step"] else steps_of(model)
         usual = LARGE_SAMPLE if chosen["step"] or chosen["since"] else SAMPLE
-        sample = max(whole_number(query, "sample", usual, MOST_SAMPLED), 1)
-        at, problems, answer, since = whole_number(query, "at", 0, MOST_SAMPLED), {}, None, None
+        sample = max(fields.whole_number(query, "sample", usual, MOST_SAMPLED), 1)
+        at, problems, answer, since = fields.whole_number(query, "at", 0, MOST_SAMPLED), {}, None, None
         try:
-            since = time_of(chosen, "since")
+            since = fields.time_of(chosen, "since")
             ask = partial(find_errors, steps, since=since, sample=sample)
             answer = page.kept(request, [model], "errors", ask, chosen["step"] or None, chosen["since"] or None, sample)
-        except FieldError as error:
+        except fields.FieldError as error:
             problems[error.field] = str(error)
         like, errors = chosen["like"].casefold(), NO_ERRORS if answer is None else answer.value
         groups = [group for group in errors.groups if like in group.error.casefold()]
@@ -139,14 +129,14 @@ class Views:
     def list_tasks(self, request: Request, query: Mapping[str, str] | None = None, **refused: Any) -> Response:
         query = request.query_params if query is None else query
         page, model = self._page, self._page.model(request)
-        chosen = {name: query.get(name, "") for name in (*FILTER, "cursor")}
+        chosen = {name: query.get(name, "") for name in (*fields.FILTER, "cursor")}
         if not chosen["step"]:
             chosen |= {"step": steps_of(model)[0].name, "state": chosen["state"] or "failed"}
-        state, answer = state_of(model, chosen), None
+        state, answer = fields.state_of(model, chosen), None
         try:
-            ask = partial(listing.find_page, filter_of(model, chosen), chosen["cursor"] or None)
+            ask = partial(listing.find_page, fields.filter_of(model, chosen), chosen["cursor"] or None)
             answer = page.kept(request, [model], "tasks", ask, *chosen.values())
-        except FieldError as error:
+        except fields.FieldError as error:
             refused = {"problems": {error.field: str(error)}, "code": 400}
         if state.status is not None:  # a step's success is the next step's pending
             chosen |= {"step": state.step, "state": state.status}
@@ -240,7 +230,7 @@ class Views:
         asked, models = ids[:_MOST_IDS], list(page.settings.models.values())
         possible = [task_id for task_id in asked if 1 <= len(task_id.encode(errors="replace")) <= MAX_KEY_BYTES]
         found: list[dict[str, Any]] = []
-        cut, most = dict[str, None](), max(whole_number(request.query_params, "most", _MOST_IDS, _MOST_FOUND), 1)
+        cut, most = dict[str, None](), max(fields.whole_number(request.query_params, "most", _MOST_IDS, _MOST_FOUND), 1)
         with page.cache.metered(*models) as spent:
             for model in models:
                 tasks = [("", task) for task in rows_to_show(model, possible).values()]
