@@ -15,13 +15,12 @@ from pynamodb_tracker.dynamodb.limits import MAX_KEY_BYTES
 from pynamodb_tracker.model.hydration import rows_to_show
 from pynamodb_tracker.model.row import readable
 from pynamodb_tracker.presentation import listing
-from pynamodb_tracker.presentation.errors import for_people
+from pynamodb_tracker.presentation.errors import LARGE_SAMPLE, MOST_SAMPLED, NO_ERRORS, SAMPLE, find_errors, for_people
 from pynamodb_tracker.presentation.now import Now, find_now
 from pynamodb_tracker.presentation.running import MOST as MOST_RUNNING
 from pynamodb_tracker.presentation.running import find_running
 from pynamodb_tracker.presentation.schedules import find_schedules
 from pynamodb_tracker.presentation.task_facts import is_branch, steps_of
-from pynamodb_tracker.presentation.why_failed import LARGE_SAMPLE, MOST_SAMPLED, NO_ERRORS, SAMPLE, find_errors
 from pynamodb_tracker.task.find_by import find_by_text
 from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.web import fields
