@@ -14,8 +14,9 @@ from botocore.exceptions import ClientError
 from pynamodb_tracker import ExecutionContext, GiveUp, Repeat, Status
 from pynamodb_tracker.control import flow, records
 from pynamodb_tracker.presentation import glance
-from pynamodb_tracker.presentation import now as needs_of
-from pynamodb_tracker.presentation.now import KINDS, Need, find_now
+from pynamodb_tracker.presentation import needs as needs_of
+from pynamodb_tracker.presentation.needs import KINDS, Need
+from pynamodb_tracker.presentation.now import find_now
 from pynamodb_tracker.presentation.task_facts import unfinished_states
 from pynamodb_tracker.testing import StoppedClock
 from tests.cli.command import read, run

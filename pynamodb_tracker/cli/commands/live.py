@@ -26,10 +26,11 @@ from pynamodb_tracker.control.records import MOST_SCHEDULES
 from pynamodb_tracker.model.row import is_beyond_limit
 from pynamodb_tracker.presentation import exact_json
 from pynamodb_tracker.presentation.as_json import plain
-from pynamodb_tracker.presentation.now import Now, StepRow, find_now
+from pynamodb_tracker.presentation.now import Now, find_now
 from pynamodb_tracker.presentation.running import MOST, WorkerView, find_running
 from pynamodb_tracker.presentation.schedules import Schedule, find_schedules
 from pynamodb_tracker.presentation.sentence import Sentence
+from pynamodb_tracker.presentation.steps import StepRow
 from pynamodb_tracker.presentation.task_facts import last_run_as_json, name_of, rule_of
 from pynamodb_tracker.presentation.text import age, between, clock_time, count, escaped, stamp, took_in_words
 from pynamodb_tracker.status import Status
