@@ -1,7 +1,7 @@
 """What needs people: each need with a title, details, and the views and commands that help."""
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -56,10 +56,7 @@ class Need:
 
 
 def find_needs(
-    found: Glance,
-    steps: Sequence[tuple[StepGlance, StepRow]],
-    schedules: Sequence[Schedule],
-    known: Sequence[type[Task]],
+    found: Glance, steps: Sequence[tuple[StepGlance, StepRow]], schedules: Sequence[Schedule], known: list[type[Task]]
 ) -> tuple[list[Need], int]:
     """Return what needs people, the worst first, and how many failed tasks will be tried again."""
     needs, retrying = list[Need](), 0
@@ -67,8 +64,8 @@ def find_needs(
     for step, row in steps:
         failures, few = _find_failures(found, step, row)
         retrying += few
-        idle = _find_idle_step(step, row)
-        idle = [each for each in idle if each.tasks.tasks > overdue[each.model, each.step]]
+        late = overdue[step.step.model, step.step.name]
+        idle = [each for each in _find_idle_step(step, row) if each.tasks.tasks > late]
         needs += [*failures, *idle, *_find_signals(found, step, row), *_find_given_up(step, row), *_find_pause(row)]
     needs += [*_find_blocked(found, known), *_find_stuck_groups(found), *_find_bad_schedules(schedules)]
     needs.sort(key=lambda need: (KINDS.index(need.kind), -need.tasks.tasks))
@@ -288,30 +285,32 @@ def _find_stuck_groups(found: Glance) -> Iterator[Need]:
             for key, turn in turns.items()
             if keys[key] is model and turn in heads and heads[turn].state.status in (Status.FAILED, Status.IGNORED)
         }
-        if not stuck:
-            continue
-        is_cut = any("not read" in count_waits(found, step) for step in found.models[model].steps)
-        number = Number(sum(groups[group] for group in stuck), is_cut)
-        longest = max(stuck, key=lambda group: groups[group])
-        queue = found.attempt("groups", partial(model.group(longest).waiting, limit=MOST)) or ()
-        head, link = stuck[longest], Link(model, "group", {"name": longest})
-        title = sentence(
-            strong(number.at_least),
-            _verb(number, f" task of {model.__name__} waits", f" tasks of {model.__name__} wait"),
-            f" behind {len(stuck)} that failed or gave up",
-        )
-        detail = sentence(
-            "the longest queue: ",
-            Part(longest, link=link),
-            f", {len(queue) or groups[longest]:,} behind ",
-            task_link(model, head.task_id),
-            f", for {span(found.now - head.update_time)}",
-        )
-        since, actions = (
-            min(task.update_time for task in stuck.values()),
-            [Action("Open group", link, ("group", longest))],
-        )
-        yield Need("groups", model, None, number, since, title, detail, actions)
+        if stuck:
+            yield _need_of_groups(found, model, groups, stuck)
+
+
+def _need_of_groups(found: Glance, model: type[Task], groups: Counter[str], stuck: Mapping[str, Task]) -> Need:
+    """Return the need of groups, given their numbers of waiting tasks and the tasks that `stuck` groups wait behind."""
+    is_cut = any("not read" in count_waits(found, step) for step in found.models[model].steps)
+    number = Number(sum(groups[group] for group in stuck), is_cut)
+    longest = max(stuck, key=lambda group: groups[group])
+    queue = found.attempt("groups", partial(model.group(longest).waiting, limit=MOST)) or ()
+    head, link = stuck[longest], Link(model, "group", {"name": longest})
+    title = sentence(
+        strong(number.at_least),
+        _verb(number, f" task of {model.__name__} waits", f" tasks of {model.__name__} wait"),
+        f" behind {len(stuck)} that failed or gave up",
+    )
+    detail = sentence(
+        "the longest queue: ",
+        Part(longest, link=link),
+        f", {len(queue) or groups[longest]:,} behind ",
+        task_link(model, head.task_id),
+        f", for {span(found.now - head.update_time)}",
+    )
+    since = min(task.update_time for task in stuck.values())
+    actions = [Action("Open group", link, ("group", longest))]
+    return Need("groups", model, None, number, since, title, detail, actions)
 
 
 def _find_bad_schedules(schedules: Sequence[Schedule]) -> Iterator[Need]:
