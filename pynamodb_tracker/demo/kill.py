@@ -23,9 +23,8 @@ from rich.table import Table
 from rich.text import Text
 
 from pynamodb_tracker import ExecutionContext, Step, UseCase
-from pynamodb_tracker.demo import DemoError, quiet
+from pynamodb_tracker.demo import DemoError, quiet, say
 from pynamodb_tracker.demo.pipeline import LOCK, MARGIN, DemoTask
-from pynamodb_tracker.demo.summary import say
 from pynamodb_tracker.testing import local_table
 from pynamodb_tracker.worker.shutdown import block_signals
 

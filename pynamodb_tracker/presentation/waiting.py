@@ -1,7 +1,5 @@
 """Numbers of tasks, which tasks of a step are late or wait, and what holds a use case back."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -38,7 +36,7 @@ class Number:
     def at_least(self) -> str:
         return f"{'≥ ' if self.more else ''}{self.tasks:,}"
 
-    def __add__(self, other: Number) -> Number:
+    def __add__(self, other: "Number") -> "Number":
         return Number(self.tasks + other.tasks, self.more or other.more)
 
     def __str__(self) -> str:

@@ -20,10 +20,9 @@ from pynamodb_tracker.exceptions import TaskNotFoundError, TrackerError
 from pynamodb_tracker.model.schema import UseCase
 from pynamodb_tracker.presentation.errors import for_people
 from pynamodb_tracker.task.task import Task
-from pynamodb_tracker.web import assets
 from pynamodb_tracker.web.decisions import Decisions
 from pynamodb_tracker.web.guard import Guard, User
-from pynamodb_tracker.web.page import DYNAMODB_ERRORS, Authorize, Page, Settings, without_suffix
+from pynamodb_tracker.web.page import DYNAMODB_ERRORS, Authorize, Page, Settings, serve_asset, without_suffix
 from pynamodb_tracker.web.views import Views
 from pynamodb_tracker.web.words import visible
 
@@ -127,7 +126,7 @@ def _build_app(page: Page) -> ASGIApp:
     handlers: dict[Any, Any] = {HTTPException: show_refusal, **dict.fromkeys(_ERRORS, show_error)}
     app = Starlette(
         routes=[
-            Route("/static/{name}", assets.serve),
+            Route("/static/{name}", serve_asset),
             Route("/", views.home),
             Route("/find", views.find),
             Route("/table", views.table),

@@ -1,7 +1,5 @@
 """Caches answers briefly, so that many viewers cost no more than one, and measures their cost."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
@@ -30,7 +28,7 @@ class Spent:
     reads: float = 0.0
     writes: float = 0.0
 
-    def add(self, other: Spent) -> None:
+    def add(self, other: "Spent") -> None:
         with _gate:
             self.requests += other.requests
             self.reads += other.reads

@@ -4,8 +4,6 @@ Each POST changes a slice of the matching tasks. The form carries the progress, 
 Lambda.
 """
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -202,12 +200,12 @@ async def _read_form(request: Request) -> Form:
 
 
 def _post(
-    handle: Callable[[Decisions, Request, Form], Response],
-) -> Callable[[Decisions, Request], Awaitable[Response]]:
+    handle: Callable[["Decisions", Request, Form], Response],
+) -> Callable[["Decisions", Request], Awaitable[Response]]:
     """Turn a method that takes a form into an endpoint, which runs it in a thread."""
 
     @wraps(handle)
-    async def endpoint(self: Decisions, request: Request) -> Response:
+    async def endpoint(self: "Decisions", request: Request) -> Response:
         return await run_in_threadpool(handle, self, request, await _read_form(request))
 
     return endpoint

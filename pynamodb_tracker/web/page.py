@@ -1,5 +1,6 @@
-"""What all views share: use cases, settings, cached answers, templates and addresses."""
+"""What all views share: use cases, settings, cached answers, templates, static files and addresses."""
 
+import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,7 +27,6 @@ from pynamodb_tracker.presentation.task_facts import WAITS, is_in_memory, locati
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.web import charts, words
-from pynamodb_tracker.web.assets import read_assets
 from pynamodb_tracker.web.cache import Answer, Cache, Spent
 from pynamodb_tracker.web.guard import root_path, who
 
@@ -48,6 +48,7 @@ DYNAMODB_ERRORS = (PynamoDBException, BotoCoreError, ClientError)
 
 _JSON = "application/json"
 _WITH_SUFFIX = "pynamodb_tracker.json"
+_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 _ONLY_IN_HTML = frozenset({"picture", "given", "selected", "pages", "most_shown", "sendable", "sends"})
 """Only for forms and links, so not in JSON."""
 
@@ -232,3 +233,24 @@ def _wants_json(request: Request) -> bool:
 def _json_path(request: Request) -> str:
     path, query = request.scope["path"], request.scope["query_string"].decode("latin-1")
     return f"{quote(path)}.json{'?' if query else ''}{query}"
+
+
+@cache
+def read_assets() -> dict[str, tuple[str, bytes]]:
+    """Return the hashed name, which browsers can keep forever, and the content of each static file, by plain name."""
+    found = {}
+    for path in (Path(__file__).parent / "static").iterdir():
+        content = path.read_bytes()
+        found[path.name] = (f"{path.stem}.{hashlib.sha256(content).hexdigest()[:12]}{path.suffix}", content)
+    return found
+
+
+def serve_asset(request: Request) -> Response:
+    """Return a static file. A browser must not keep it under another version's hash."""
+    name = request.path_params["name"]
+    suffix = f".{name.rpartition('.')[2]}"
+    hashed, content = read_assets().get(f"{name.partition('.')[0]}{suffix}", ("", b""))
+    if not hashed:
+        raise HTTPException(404)
+    headers = {"Cache-Control": "private, max-age=31536000, immutable"} if name == hashed else {}
+    return Response(content, media_type=_TYPES[suffix], headers=headers)

@@ -9,11 +9,10 @@ import pytest
 from rich.console import Console
 
 from pynamodb_tracker import BoundStep
-from pynamodb_tracker.demo import pipeline, session, summary
+from pynamodb_tracker.demo import pipeline, session
 from pynamodb_tracker.demo.orders import MAX_ATTEMPTS, Accident, draw_accidents, generate_orders
 from pynamodb_tracker.demo.pipeline import Order
-from pynamodb_tracker.demo.session import run
-from pynamodb_tracker.demo.summary import _note
+from pynamodb_tracker.demo.session import _note, run
 from tests.support.quick_moto import hurry
 
 hurry()
@@ -75,7 +74,7 @@ def generated() -> tuple[list[tuple[int, int]], str]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(session, "_let_workers_die", look)
-        patch.setattr(summary, "_LINE_EVERY", 0)
+        patch.setattr(session, "_LINE_EVERY", 0)
         is_as_expected, out = shown(count=COUNT, force_terminal=False)
     assert is_as_expected, out
     return rounds, out

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from pynamodb_tracker.demo import session, summary
+from pynamodb_tracker.demo import session
 from pynamodb_tracker.demo.session import run
 
 pytestmark = [pytest.mark.race, pytest.mark.usefixtures("dynoxide")]
@@ -29,7 +29,7 @@ def test_a_worker_process_dies_and_another_one_finishes_its_order(
 def test_a_demo_that_is_stopped_ends_its_worker_and_its_server(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "WORKERS", 1)  # a thread of this process
     stopped, out = threading.Event(), io.StringIO()
-    monkeypatch.setattr(summary.Screen, "show", lambda *_: stopped.set())
+    monkeypatch.setattr(session.Screen, "show", lambda *_: stopped.set())
     before = threading.active_count()
     with pytest.raises(KeyboardInterrupt):
         run(Console(file=out), stopped, count=4, server=True)
