@@ -250,7 +250,6 @@ class Decisions:
         return page.show(
             request,
             "decided.html",
-            model=model,
             spent=spent,
             task_ids=task_ids,
             changed=changed,
@@ -292,7 +291,7 @@ class Decisions:
         given = {name: query.get(name, "") for name in _DRY_RUN_FIELDS} | {"begin": begin}
         about = {"verb": verb, "said": VERBS[verb], "what": what, "given": given}
         context = {"found": None, "slices": None, **about, **context}
-        return self._page.show(request, "bulk.html", model=self._page.model(request), **context)
+        return self._page.show(request, "bulk.html", **context)
 
     @_post
     def bulk(self, request: Request, form: Form) -> Response:
@@ -402,7 +401,7 @@ class Decisions:
         # This is expensive, so a second click must not repeat it.
         answer = page.kept(request, [model], "count", count)
         counts, took = answer.value
-        return page.show(request, "count.html", model=model, counts=counts, answer=answer, took=took)
+        return page.show(request, "count.html", counts=counts, answer=answer, took=took)
 
 
 def _limit_in(form: Form, name: str) -> int | None:

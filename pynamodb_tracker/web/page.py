@@ -114,15 +114,16 @@ class Page:
         request: Request,
         template: str,
         *,
-        model: type[Task] | None = None,
         answer: Answer[Any] | None = None,
         spent: Spent | None = None,
         code: int = 200,
         live: bool = False,
+        of_use_case: bool = True,
         **context: Any,
     ) -> Response:
         """Return a page. The footer shows the age and price of an `answer`, or only the price in `spent`."""
         settings, url = self.settings, partial(self.url, request)
+        model = settings.models.get(request.path_params.get("use_case", "")) if of_use_case else None
         table = model or next(iter(settings.models.values()))
         spent = answer.spent if answer is not None else spent or Spent()
         if _wants_json(request):

@@ -53,15 +53,10 @@ class Views:
         self._shown: dict[type[Task] | None, tuple[Answer[Now], tuple[Any, ...], str, Markup]] = {}
         """The last answer as HTML, for people with the same permissions at the same path, for a use case or all."""
 
-    def home(self, request: Request) -> Response:
-        return self._show_now(request, None)
-
     def show_now(self, request: Request, **refused: Any) -> Response:
-        return self._show_now(request, self._page.model(request), **refused)
-
-    def _show_now(self, request: Request, model: type[Task] | None, **refused: Any) -> Response:
         """Show what needs people, in a use case or in all. If the table is unreachable, show the last answer."""
-        page, known, problem = self._page, self._shown.get(model), ""
+        page, model = self._page, self._page.model(request) if "use_case" in request.path_params else None
+        known, problem = self._shown.get(model), ""
         every = list(page.settings.models.values())
         models = every if model is None else [model]
         try:
@@ -80,7 +75,6 @@ class Views:
         return page.show(
             request,
             "now.html",
-            model=model,
             now=now,
             picture=known[3],
             problem=problem,
@@ -110,7 +104,6 @@ class Views:
         return page.show(
             request,
             "errors.html",
-            model=model,
             answer=answer,
             errors=replace(errors, groups=groups[at : at + _MOST_GROUPS]),
             groups=len(groups),
@@ -142,7 +135,6 @@ class Views:
         return page.show(
             request,
             "tasks.html",
-            model=model,
             answer=answer,
             found=listing.Listing([], None, 0) if answer is None else answer.value,
             state=state,
@@ -163,7 +155,6 @@ class Views:
         return page.show(
             request,
             "task.html",
-            model=model,
             spent=spent,
             view=found,
             task=found.task,
@@ -193,7 +184,6 @@ class Views:
         return page.show(
             request,
             "schedules.html",
-            model=model,
             answer=answer,
             schedules=answer.value.found,
             is_all=answer.value.is_all,
@@ -210,7 +200,6 @@ class Views:
         return page.show(
             request,
             "group.html",
-            model=model,
             spent=spent,
             name=name,
             turn=turn,
