@@ -245,7 +245,7 @@ class _Demo:
         self._console = console()
 
     def run(self) -> None:
-        self.is_as_expected = self.play(self._console, self.stop.event)
+        self.is_as_expected = self.play(self._console, self.stop)
 
     @contextmanager
     def beside(self, page: PageServer) -> Iterator[None]:
@@ -259,7 +259,7 @@ class _Demo:
             yield
             self.is_over = True
             say("The page stays open until Ctrl-C.", self._console)
-            self.stop.event.wait()
+            self.stop.wait()
 
     def report_waiting(self) -> None:
         if self._server and not self.is_over:
