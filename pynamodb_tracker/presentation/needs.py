@@ -10,6 +10,7 @@ from typing import Any
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.model.overflow import group_range_key
+from pynamodb_tracker.model.status import Status
 from pynamodb_tracker.presentation import task_facts as facts
 from pynamodb_tracker.presentation.children import families_of
 from pynamodb_tracker.presentation.errors import NO_ERROR, ErrorGroup, ErrorGroups, error_pattern
@@ -19,7 +20,6 @@ from pynamodb_tracker.presentation.sentence import Link, Part, Sentence, joined,
 from pynamodb_tracker.presentation.steps import StepRow, count_waits, error_of, find_rows, is_set_aside, time_of
 from pynamodb_tracker.presentation.text import count, span
 from pynamodb_tracker.presentation.waiting import Number
-from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
 

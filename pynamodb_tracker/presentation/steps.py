@@ -11,11 +11,11 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.control import flow
 from pynamodb_tracker.control.item import Pause
 from pynamodb_tracker.dynamodb.connection import Item
+from pynamodb_tracker.model.status import Status
 from pynamodb_tracker.presentation import task_facts as facts
 from pynamodb_tracker.presentation.errors import NO_ERROR
 from pynamodb_tracker.presentation.glance import Glance, StateGlance, StepGlance
 from pynamodb_tracker.presentation.waiting import Number
-from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.task.task import Task
 

@@ -6,10 +6,10 @@ from typing import Any
 
 from starlette.exceptions import HTTPException
 
+from pynamodb_tracker.model.status import Status
 from pynamodb_tracker.presentation import times
 from pynamodb_tracker.presentation.listing import Filter
 from pynamodb_tracker.presentation.task_facts import WAITS, steps_of
-from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task

@@ -18,12 +18,12 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.arguments import shown
+from pynamodb_tracker.model.arguments import shown
+from pynamodb_tracker.model.status import Status
 from pynamodb_tracker.presentation import exact_json
 from pynamodb_tracker.presentation.as_json import plain
 from pynamodb_tracker.presentation.schedules import LATE_AFTER
 from pynamodb_tracker.presentation.task_facts import WAITS, is_in_memory, location, steps_of
-from pynamodb_tracker.status import Status
 from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.web import charts, words
 from pynamodb_tracker.web.cache import Answer, Cache, Spent
