@@ -102,8 +102,9 @@ def serving(gateway: Gateway) -> Iterator[str]:
             status, body = 200, self.rfile.read(int(self.headers.get("Content-Length", 0)))
             if self.path.startswith("/charge/"):
                 order_id, key = self.path.split("/")[2:]
+                is_first = not gateway.charges[order_id]
                 gateway.charges[order_id].add(key)
-                if len(gateway.charges[order_id]) == 1:
+                if is_first:
                     gateway.first_charges.release()
                     self.rfile.read(1)  # until the worker is killed
             else:

@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
-from pynamodb_tracker import clock
 from pynamodb_tracker.control.records import MOST_SCHEDULES, Command
 from pynamodb_tracker.control.slots import Use
 from pynamodb_tracker.presentation.glance import Glance, ModelGlance, glance
 from pynamodb_tracker.presentation.needs import Need, find_needs
-from pynamodb_tracker.presentation.schedules import Schedule, schedule_of
+from pynamodb_tracker.presentation.schedules import Schedule, schedules_of
 from pynamodb_tracker.presentation.steps import StepRow, build_row, passing_of
 from pynamodb_tracker.presentation.task_facts import steps_of
 from pynamodb_tracker.presentation.waiting import limits_in_use
@@ -71,14 +70,14 @@ def find_now(models: Sequence[type[Task]], known: Collection[type[Task]] = ()) -
     Raises PynamoDB's error if the table cannot be reached.
     """
     found = glance(models)
-    use_cases, schedules = list[UseCaseRow](), list[Schedule]()
+    use_cases, listed = list[UseCaseRow](), list[Task]()
     for model, of_model in found.models.items():
         use_cases.append(_build_use_case(found, of_model))
-        listed = (found.rows.get((task_id, model.tracker.use_case.name)) for task_id in of_model.schedules)
-        schedules += [schedule_of(task) for task in listed if task is not None and "repeat" in task._row_state.stored]
+        keys = [(task_id, model.tracker.use_case.name) for task_id in of_model.schedules]
+        listed += [found.rows[key] for key in keys if key in found.rows]
         if len(of_model.schedules) >= MOST_SCHEDULES:
             found.unseen[f"{model.__name__}: only {MOST_SCHEDULES} schedules are listed"] = None
-    schedules.sort(key=lambda each: (each.due_time or clock.NEVER, each.task.task_id))
+    schedules = schedules_of(listed)
     steps = [step for of_model in found.models.values() for step in of_model.steps]
     rows = [row for use_case in use_cases for row in use_case.steps]
     needs, retrying = find_needs(found, list(zip(steps, rows, strict=True)), schedules, [*models, *known])
@@ -91,11 +90,7 @@ def _build_use_case(found: Glance, of_model: ModelGlance) -> UseCaseRow:
     model, hours = of_model.model, of_model.hours
     passing = {} if hours is None else {each.step.name: each for each in passing_of(steps_of(model), hours)}
     pauses = {pause.step: pause for pause in of_model.pauses}
-    names = [each.step.name for each in of_model.steps]
-    rows = [
-        build_row(found, each, passing.get(name), pauses.get(name))
-        for name, each in zip(names, of_model.steps, strict=True)
-    ]
+    rows = [build_row(found, each, passing.get(each.step.name), pauses.get(each.step.name)) for each in of_model.steps]
     limits = found.attempt(model.__name__, partial(limits_in_use, model)) or ()
-    done = sum(passing[names[-1]].succeeded) if passing else None
+    done = sum(passing[rows[-1].step.name].succeeded) if passing else None
     return UseCaseRow(model, rows, hours is not None, done, limits, of_model.required)

@@ -2,7 +2,7 @@
 
 import calendar
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -65,12 +65,16 @@ class Schedules:
 def find_schedules(model: type[Task]) -> Schedules:
     [stored] = [*get_items(model.tracker.connection(), [records.schedules_key(model)]), {}][:1]
     ids = records.schedules_in(stored)
-    repeating = (task for task in rows_to_show(model, ids).values() if "repeat" in task._row_state.stored)
-    schedules = sorted(map(schedule_of, repeating), key=lambda each: (each.due_time or clock.NEVER, each.task.task_id))
-    return Schedules(schedules, len(ids) < records.MOST_SCHEDULES)
+    return Schedules(schedules_of(rows_to_show(model, ids).values()), len(ids) < records.MOST_SCHEDULES)
 
 
-def schedule_of(task: Task) -> Schedule:
+def schedules_of(tasks: Iterable[Task]) -> list[Schedule]:
+    """Return the schedules of the tasks that repeat, the next one first."""
+    found = (_schedule_of(task) for task in tasks if "repeat" in task._row_state.stored)
+    return sorted(found, key=lambda each: (each.due_time or clock.NEVER, each.task.task_id))
+
+
+def _schedule_of(task: Task) -> Schedule:
     rule = task.repeat
     step = task._bound_steps.get(task.state.step or "")
     waits = task.state.status in (Status.PENDING, Status.FAILED)

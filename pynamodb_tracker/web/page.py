@@ -12,7 +12,6 @@ from urllib.parse import quote
 
 import jinja2
 from botocore.exceptions import BotoCoreError, ClientError
-from markupsafe import Markup
 from pynamodb.exceptions import PynamoDBException
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -49,7 +48,7 @@ DYNAMODB_ERRORS = (PynamoDBException, BotoCoreError, ClientError)
 _JSON = "application/json"
 _WITH_SUFFIX = "pynamodb_tracker.json"
 _TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
-_ONLY_IN_HTML = frozenset({"picture", "given", "selected", "pages", "most_shown", "sendable", "sends"})
+_ONLY_IN_HTML = frozenset({"allowed", "given", "selected", "pages", "most_shown", "sendable", "sends"})
 """Only for forms and links, so not in JSON."""
 
 
@@ -158,12 +157,6 @@ class Page:
             **{"problems": {}, **context},
         )
         return HTMLResponse(html, code)
-
-    def fragment(self, request: Request, template: str, **context: Any) -> Markup:
-        found = self._templates.get_template(template).render(
-            url=partial(self.url, request), late_after=LATE_AFTER, **context
-        )
-        return Markup(found)  # noqa: S704 - the template has escaped it
 
     def kept(
         self, request: Request, models: Sequence[type[Task]], name: str, ask: Callable[[], V], *about: object

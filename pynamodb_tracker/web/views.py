@@ -5,7 +5,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -25,7 +24,6 @@ from pynamodb_tracker.task.find_by import find_by_text
 from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.web import fields
 from pynamodb_tracker.web.cache import Answer, Spent
-from pynamodb_tracker.web.guard import root_path
 from pynamodb_tracker.web.page import DYNAMODB_ERRORS, VERBS, Page
 from pynamodb_tracker.web.task_view import HIDDEN, sent_by_people, view, without
 
@@ -50,33 +48,26 @@ class Views:
 
     def __init__(self, page: Page) -> None:
         self._page = page
-        self._shown: dict[type[Task] | None, tuple[Answer[Now], tuple[Any, ...], str, Markup]] = {}
-        """The last answer as HTML, for people with the same permissions at the same path, for a use case or all."""
+        self._last: dict[type[Task] | None, Answer[Now]] = {}  # what needed people in a use case, or in all
 
     def show_now(self, request: Request, **refused: Any) -> Response:
         """Show what needs people, in a use case or in all. If the table is unreachable, show the last answer."""
         page, model = self._page, self._page.model(request) if "use_case" in request.path_params else None
-        known, problem = self._shown.get(model), ""
-        every = list(page.settings.models.values())
+        problem, every = "", list(page.settings.models.values())
         models = every if model is None else [model]
         try:
-            answer = page.kept(request, models, "now", partial(find_now, models, every))
+            answer = self._last[model] = page.kept(request, models, "now", partial(find_now, models, every))
         except DYNAMODB_ERRORS as error:
-            if known is None:
+            if model not in self._last:
                 raise
-            answer, problem = known[0], for_people(error)
+            answer, problem = self._last[model], for_people(error)
         now = answer.value
         verbs = {(each.verb, each.link.model) for need in now.needs for each in need.actions if each.verb and each.link}
-        asked = sorted(verbs, key=str)
-        may = tuple((verb, of) for verb, of in asked if of and page.allows(request, verb, of))
-        if known is None or not (known[0] is answer and known[1:3] == (may, root_path(request))):
-            picture = page.fragment(request, "_now.html", now=now, may=may, model=model)
-            self._shown[model] = known = answer, may, root_path(request), picture
         return page.show(
             request,
             "now.html",
             now=now,
-            picture=known[3],
+            allowed={(verb, of) for verb, of in verbs if of and page.allows(request, verb, of)},
             problem=problem,
             answer=answer,
             live=not refused,
