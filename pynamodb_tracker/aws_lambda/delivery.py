@@ -117,7 +117,7 @@ class RecordRunner(NamedTuple, Generic[T]):
             if (pause := self.step._definition.pause(lives_long=False)) is None:
                 is_for_caller = self.respond is None and trigger in (triggers.DIRECT, triggers.HTTP)
                 attempt.run_function(self._call_for_json if is_for_caller else self.function, payload)
-                if isinstance(attempt.error, ConcurrencyLimitReachedError):
+                if isinstance(attempt.claim_error, ConcurrencyLimitReachedError):
                     attempt.hold_back(None)
             else:
                 attempt.hold_back(pause)

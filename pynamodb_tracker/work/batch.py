@@ -15,8 +15,8 @@ from pynamodb_tracker.work.source import FAILURES_IN_A_ROW, OnceThrough, StepWor
 
 def add_to(report: Report, attempt: Attempt) -> None:
     report.postponed += attempt.details.postponed
-    if attempt.outcome != "refused":
-        getattr(report, attempt.outcome).append(attempt.task_id)
+    if (outcome := attempt.outcome) != "refused":
+        getattr(report, outcome).append(attempt.task_id)
     elif isinstance(attempt.error, Exception):
         report.refused[attempt.task_id] = attempt.error
 
@@ -57,7 +57,7 @@ class Batch:
         if (error := attempt.unexpected_error) is not None:
             raise error
         add_to(self.report, attempt)
-        self._failures = self._failures + 1 if not attempt.was_claimed and concerns_all(attempt.error) else 0
+        self._failures = self._failures + 1 if concerns_all(attempt.claim_error) else 0
         if self._failures == FAILURES_IN_A_ROW:
             self._has_ended = True
             self.dispatcher.close()
