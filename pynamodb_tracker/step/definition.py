@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
@@ -17,8 +18,8 @@ from pynamodb_tracker.query.due import DueTasks
 from pynamodb_tracker.query.state_scan import Window
 from pynamodb_tracker.status import Codes, Status, end_of
 from pynamodb_tracker.step.state import State, window
-from pynamodb_tracker.work.listeners import tell_created
 from pynamodb_tracker.writes import refusals
+from pynamodb_tracker.writes.participants import MadeDue
 
 if TYPE_CHECKING:
     from pynamodb_tracker.control.item import Pause
@@ -274,9 +275,20 @@ class StepDefinition(Generic[T]):
         return None
 
 
+_listeners: tuple[weakref.ref[Any], ...] = ()
+
+
+def add_listener(listener: Any) -> None:
+    """Call `note_created` of this dispatcher for each new task of this process, as long as the dispatcher exists."""
+    global _listeners  # noqa: PLW0603 - replaced as a whole, so that no thread sees it change
+    _listeners = (*(each for each in _listeners if each() is not None), weakref.ref(listener))
+
+
 def note_created(task: TaskRow) -> None:
     model = type(task)
-    tell_created(model, task.task_id, task.status, task.due_time, task.creation or "")
+    for each in _listeners:
+        if (listener := each()) is not None:
+            listener.note_created(MadeDue(model, task.task_id, task.status, task.creation or "", task.due_time))
     if model.tracker.use_case.count_transitions:
         from pynamodb_tracker.control import flow  # noqa: PLC0415 - few use cases count
 
