@@ -85,7 +85,8 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         self.detailed_error = detailed_error
         self.skip_error = skip_error
         self.payload = payload  # the fingerprint of `must_match`
-        self.heartbeat: Heartbeat[T] | bool = heartbeat  # True until the claim starts one
+        self.has_heartbeat = heartbeat
+        self.heartbeat: Heartbeat[T] | None = None
         self.create: Callable[[], NewTask[T] | None] | None = None
         """Called if the task is missing. Returns a task to create and claim in one request, or creates it itself."""
         self.has_created = False
@@ -148,9 +149,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
             left = raised
             raise
         finally:
-            self.leave_slot()
-            if self.observation is not None:
-                self.leave(left)
+            self.leave(left)
 
     def begin_block(self) -> None:
         if self.slot is not None:
@@ -158,12 +157,10 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
                 raise SlotLostError
             self.slot.begin_use()
 
-    def leave_slot(self) -> None:
-        slot, self.slot = self.slot, None
-        if slot is not None:
-            slot.end_use()
-            slot.leave()  # if it was given back, this does nothing
-        self.own_slot = None
+    def _leave_slot(self, slot: Slot) -> None:
+        self.slot = self.own_slot = None
+        slot.end_use()
+        slot.leave()  # if it was given back, this does nothing
 
     def claim(self) -> ExecutionContext[T]:
         """Send the requests of `__enter__`, in any thread. Then call the hooks, or `undo_claim`."""
@@ -205,7 +202,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         journal.obeys_control = self.statements.model.tracker.obeys_control(lives_long=self.lives_long)
         if self.observation is not None:
             self.observation.note_claim(journal)
-        if self.heartbeat:
+        if self.has_heartbeat:
             self.heartbeat = Heartbeat(journal, self.lock_for)
             self.heartbeat.start()
         return ExecutionContext(journal, self.lock_for)
@@ -245,7 +242,8 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         """Call the hooks because the block never starts, in its caller's context."""
         if self.journal is None:
             self.phase = "ended"
-        self.leave_slot()
+        if self.slot is not None:
+            self._leave_slot(self.slot)
         observation, self.observation = self.observation, None  # it can be entered again, as another run
         if observation is not None:
             observation.refuse(error)
@@ -270,7 +268,9 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
                 flow.count_end(self.journal, has_created=self.has_created)
 
     def leave(self, error: BaseException | None) -> None:
-        """Call the hooks, in the block's context. A forked process leaves that to its parent."""
+        """Leave the slot, and call the hooks, in the block's context. A forked process leaves that to its parent."""
+        if self.slot is not None:
+            self._leave_slot(self.slot)
         if self.observation is None or self.journal is None or self.journal.claim.is_foreign:
             return
         try:
@@ -336,8 +336,8 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         if self.finisher.setdefault("call", call) is not call:
             return _end_given_back(journal, error)
         self._stop_block(journal)
-        if not self.heartbeat:
-            self._warn_if_expired(journal)
+        if not self.has_heartbeat and clock.now() >= journal.claim.expire_time:
+            self._warn_of_expiry(journal)
         if (pending := journal.pending_success) is not None and pending.of_block:
             return self._end_with_pending_success(journal, pending, error)
         if error is None:
@@ -351,10 +351,10 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
                 add_note(error, f"pynamodb_tracker could not record this: {unrecorded}")
         return False
 
-    def _warn_if_expired(self, journal: Journal[T]) -> None:
+    def _warn_of_expiry(self, journal: Journal[T]) -> None:
         claim, pending = journal.claim, journal.pending_success
         is_known = journal.lost is not None or (pending is not None and pending.recorded)
-        if clock.now() >= claim.expire_time and not is_known:
+        if not is_known:
             log.warning(
                 "the block of %s ended after its lock had expired at %s, so another worker may have taken the task: "
                 "use a longer lock_for, or heartbeat=True",
@@ -418,7 +418,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
 
     def _stop_block(self, journal: Journal[T]) -> None:
         journal.ended = True
-        if isinstance(self.heartbeat, Heartbeat):
+        if self.heartbeat is not None:
             self.heartbeat.stop()
 
     def _end_with_pending_success(
@@ -474,7 +474,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
     ) -> bool:
         """Send the end, and return whether it is recorded. If not, note that on the error, or raise."""
         try:
-            if isinstance(self.heartbeat, Heartbeat):
+            if self.heartbeat is not None:
                 self.heartbeat.join()
             persist(journal.claim, partial(self._send_end, journal, finish))
         except (PynamoDBException, TrackerError) as unrecorded:

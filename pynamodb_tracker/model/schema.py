@@ -266,8 +266,9 @@ class Schema:
         pausable = self.use_case.pausable
         return lives_long if pausable is None else pausable
 
-    def connection(self) -> TableConnection:
-        return self.table.connection()
+    @cached_property
+    def connection(self) -> Callable[[], TableConnection]:
+        return self.table.connection
 
     def key(self, task_id: str) -> dict[str, dict[str, str]]:
         return {"task_id": {"S": task_id}, "use_case_id": {"S": self.use_case.name}}
