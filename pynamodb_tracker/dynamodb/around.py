@@ -1,11 +1,11 @@
-"""Context managers that do not touch their block's exception."""
+"""Context managers from generators that do not touch their block's exception."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
 from functools import wraps
 from types import TracebackType
-from typing import Generic, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
 V = TypeVar("V")
@@ -39,19 +39,10 @@ class _Around(AbstractContextManager[None]):
         next(self._steps, None)
 
 
-class SettingVariable(AbstractContextManager[None], Generic[V]):
-    """Sets a context variable for its block."""
-
-    __slots__ = ("_token", "_value", "_variable")
-
-    def __init__(self, variable: ContextVar[V], value: V) -> None:
-        self._variable = variable
-        self._value = value
-
-    def __enter__(self) -> None:
-        self._token: Token[V] = self._variable.set(self._value)
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._variable.reset(self._token)
+@around
+def set_variable(variable: ContextVar[V], value: V) -> Iterator[None]:
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)

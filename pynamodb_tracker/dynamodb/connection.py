@@ -24,7 +24,7 @@ from pynamodb.connection.table import TableConnection
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb import error_codes, retries
-from pynamodb_tracker.dynamodb.around import SettingVariable
+from pynamodb_tracker.dynamodb.around import set_variable
 from pynamodb_tracker.dynamodb.forking import in_forked_process
 from pynamodb_tracker.instrumentation import log
 
@@ -119,7 +119,7 @@ def send(
 
 
 def sharing_requests(batcher: Batcher | None) -> AbstractContextManager[None]:
-    return SettingVariable(_shared, batcher)
+    return set_variable(_shared, batcher)
 
 
 def shares_requests() -> bool:

@@ -20,7 +20,7 @@ from typing import Protocol, TypeVar
 from botocore.exceptions import BotoCoreError
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.dynamodb.around import SettingVariable, around
+from pynamodb_tracker.dynamodb.around import around, set_variable
 from pynamodb_tracker.dynamodb.backoff import jittered_pause
 from pynamodb_tracker.dynamodb.error_codes import is_conflict, is_proof, is_retryable_response, may_be_applied
 from pynamodb_tracker.instrumentation import log
@@ -39,12 +39,12 @@ _stops: ContextVar[tuple[list[threading.Event], ...]] = ContextVar("pynamodb_tra
 def ending_by(time: datetime | None) -> AbstractContextManager[None]:
     """Let this block's requests end by that time, or by an earlier outer deadline."""
     before = _deadline.get()
-    return SettingVariable(_deadline, before if time is None else min(time, before or time))
+    return set_variable(_deadline, before if time is None else min(time, before or time))
 
 
 def ending_with(time: datetime | None) -> AbstractContextManager[None]:
     """Let this block's requests end by that time, even if a stale outer deadline is earlier."""
-    return SettingVariable(_deadline, time or _deadline.get())
+    return set_variable(_deadline, time or _deadline.get())
 
 
 @around
@@ -61,7 +61,7 @@ def stopped_by(event: threading.Event) -> Iterator[None]:
 
 def not_persisting() -> AbstractContextManager[None]:
     """Send this block's requests as if outside `persist`."""
-    return SettingVariable(_persisting, None)
+    return set_variable(_persisting, None)
 
 
 def deadline() -> datetime | None:
@@ -69,8 +69,11 @@ def deadline() -> datetime | None:
 
 
 def is_stopped() -> bool:
-    stops = _stops.get()
-    return bool(stops) and any(event.is_set() for stop in stops for event in stop)
+    for stop in _stops.get():
+        for event in stop:
+            if event.is_set():
+                return True
+    return False
 
 
 def may_be_stopped() -> bool:

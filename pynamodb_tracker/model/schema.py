@@ -306,7 +306,7 @@ class Schema:
         return self.use_case.read_shards if shard == _LANE else int(shard)
 
     def is_indexed(self, code: int) -> bool:
-        return end_of(code) != "succeeded" or self.use_case.index_succeeded
+        return self.use_case.index_succeeded or end_of(code) != "succeeded"
 
     def kept_for(self, code: int) -> timedelta | None:
         """Return how long to keep a task that ended in this state, or None."""

@@ -7,7 +7,7 @@ import string
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 
-from pynamodb_tracker.dynamodb.around import SettingVariable
+from pynamodb_tracker.dynamodb.around import set_variable
 from pynamodb_tracker.dynamodb.backoff import RANDOM
 from pynamodb_tracker.dynamodb.forking import in_forked_process
 
@@ -30,4 +30,4 @@ def this_worker() -> str:
 
 def working_as(name: str | None) -> AbstractContextManager[None]:
     """Use this name for claims in the block. None changes nothing."""
-    return SettingVariable(_name, name or _name.get())
+    return set_variable(_name, name or _name.get())

@@ -135,7 +135,7 @@ class StateScan(Generic[T]):
         first, later = _first_limit(limit, len(keys)), min(max(limit or PAGE, _ENTRIES_PER_UNIT), PAGE)
         shards = [self._pages(key, first, later) for key in keys]
         found = side_by_side(next, shards)
-        merged = (chain(first, chain.from_iterable(rest)) for first, rest in zip(found, shards, strict=True))
+        merged = [chain(first, chain.from_iterable(rest)) for first, rest in zip(found, shards, strict=True)]
         yield from heapq.merge(*merged, key=position, reverse=self.latest_due_first)
 
     def peek(self, most: int) -> tuple[list[Item], bool]:
