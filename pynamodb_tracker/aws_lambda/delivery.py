@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
-from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, Protocol
 
 from pynamodb.exceptions import PynamoDBException
 
@@ -22,11 +22,9 @@ from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher, batcher_for
 from pynamodb_tracker.exceptions import ConcurrencyLimitReachedError, TrackerError
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.model.results import fingerprint
-from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.row import T
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.work.threads import in_threads
-
-T = TypeVar("T", bound=TaskRow)
 
 MustMatch = str | Sequence[str] | Callable[[Any], object]  # paths, or a function that gets the payload
 

@@ -249,8 +249,11 @@ class InvocationAttempt(Attempt):
                 if options & {"task_id", "state"}:
                     raise TypeError("the event has a new task's id, and the handler its step: leave both out")  # noqa: TRY301 - as if `create` refused it
                 if options <= {"trace"}:
-                    definition = self.step._definition
-                    return definition.create(self.task_id, given, payload) if run is None else run.new_task(given)
+                    own = {**given}
+                    trace = own.pop("trace", None)
+                    if run is not None:
+                        return run.new_task(own, trace)
+                    return self.step._definition.create(self.task_id, own, trace, payload)
                 is_first = self.codes is self.step.model.tracker.steps[0]  # some options are only for the first step
                 self.step.model.create(self.task_id, state=None if is_first else self.step.pending, **given)
             except (TypeError, ValueError) as error:

@@ -81,7 +81,7 @@ class InvocationLog:
 
 
 def _level_and_message(attempt: InvocationAttempt) -> tuple[int, str]:
-    task, error = attempt.task, attempt.error
+    task, error, outcome = attempt.task, attempt.error, attempt.outcome
     if attempt.unsent is not None:
         return logging.ERROR, f"succeeded, but was not sent to its next step's queue: {attempt.unsent}"
     is_ignored = emf.became_ignored(attempt.details)
@@ -93,10 +93,10 @@ def _level_and_message(attempt: InvocationAttempt) -> tuple[int, str]:
         is_repeated = attempt.reason == "succeeded"
         level = logging.DEBUG if is_repeated else LEVELS.get(attempt.reason, logging.ERROR)
         return level, "had succeeded before" if is_repeated else f"was not started: {error}"
-    if attempt.outcome == "succeeded":
+    if outcome == "succeeded":
         return logging.INFO, "succeeded"
-    if attempt.outcome in ("failed", "released"):
-        return logging.WARNING, f"failed: {task.last_error}" if attempt.outcome == "failed" else "was released"
+    if outcome in ("failed", "released"):
+        return logging.WARNING, f"failed: {task.last_error}" if outcome == "failed" else "was released"
     # Any other error is the function's own, and its message may contain a secret.
     reason = error if isinstance(error, TrackerError) else type(error).__name__
     return logging.WARNING, f"ended, but that may not be recorded: {reason}"

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol
 from uuid import uuid4
 
 from pynamodb.exceptions import PynamoDBException
@@ -26,7 +26,7 @@ from pynamodb_tracker.aws_lambda.queue import Queue
 from pynamodb_tracker.dynamodb.retries import ending_with
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.model.hydration import rows
-from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.row import T
 from pynamodb_tracker.model.worker_name import working_as
 from pynamodb_tracker.status import Codes
 from pynamodb_tracker.step.bound import BoundStep, bound_functions
@@ -41,7 +41,6 @@ from pynamodb_tracker.work.source import OnceThrough, StepSource, StepWork
 if TYPE_CHECKING:
     from pynamodb_tracker.aio.context import AsyncContext
 
-T = TypeVar("T", bound=TaskRow)
 
 _FIRST_ESTIMATE = timedelta(seconds=10)  # how long a task takes, until three have run
 _TOO_LATE = timedelta(seconds=1)

@@ -7,11 +7,10 @@ from functools import partial
 from typing import Any, TypeVar
 
 from pynamodb_tracker.execution.context import BlockContext, ExecutionContext
-from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.row import T
 from pynamodb_tracker.transitions import Journal
 
 R = TypeVar("R")
-T = TypeVar("T", bound=TaskRow)
 
 
 def call(function: Callable[[ExecutionContext[T]], R], ctx: ExecutionContext[T]) -> R:

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn
 
 from pynamodb.exceptions import PynamoDBException
 
@@ -33,14 +33,12 @@ from pynamodb_tracker.execution.interrupts import is_cancellation, is_stop
 from pynamodb_tracker.execution.retry_policy import RetryPolicy, delay_after, uses_up_attempt
 from pynamodb_tracker.instrumentation import RunDetails, log
 from pynamodb_tracker.model.failure import add_note
-from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.row import T
 from pynamodb_tracker.transitions import Claim, Journal, NewTask, PendingSuccess, StepStatements
 
 if TYPE_CHECKING:
     from pynamodb_tracker.control.slots import Slot, StepSlots
     from pynamodb_tracker.execution.observation import Observation
-
-T = TypeVar("T", bound=TaskRow)
 
 
 CLOSE_WITHIN = timedelta(seconds=5)  # how long to try to release a task while somebody waits for that
@@ -62,6 +60,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
     find_slots: Callable[[], StepSlots | None] | None = None  # in the step's concurrency limit, if the run obeys one
     slot: Slot | None = None
     slot_wait = timedelta(0)
+    heartbeat: Heartbeat[T] | None = None  # from the claim on
     own_slot: Slot | None = None  # a slot that it took itself, and gives back as soon as its end is recorded
 
     def __init__(
@@ -86,7 +85,6 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         self.skip_error = skip_error
         self.payload = payload  # the fingerprint of `must_match`
         self.has_heartbeat = heartbeat
-        self.heartbeat: Heartbeat[T] | None = None
         self.create: Callable[[], NewTask[T] | None] | None = None
         """Called if the task is missing. Returns a task to create and claim in one request, or creates it itself."""
         self.has_created = False
@@ -94,12 +92,12 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         """Why a failure or release was not recorded. The block's error has a note."""
         self.finisher: dict[str, object] = {}
         """The call of `__exit__` or `give_back` that ends the run: the first to set the default."""
-        self.phase: Literal["new", "begun", "ended"] = "new"
-        """Ended once its end is recorded, or an error or note says why not."""
         self.is_cancelled = False  # from outside, which releases the attempt, like Ctrl-C
         self.observation: Observation | None = None  # the run's hooks
         self.journal: Journal[T] | None = None
         self.delay: timedelta | None = None  # after a failure, so that a retry does not call the user's function again
+        self.phase: Literal["new", "begun", "ended"] = "new"
+        """Ended once its end is recorded, or an error or note says why not."""
 
     if not TYPE_CHECKING:  # type checkers know all attributes
 
@@ -213,12 +211,10 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         if slot is not None:
             slot.give_back()
 
-    def new_task(self, attributes: Mapping[str, Any]) -> NewTask[T]:
+    def new_task(self, attributes: Mapping[str, Any], trace: Mapping[str, str] | None) -> NewTask[T]:
         """Check the attributes of a task to create and claim. `trace` is as in `create`."""
-        own = {**attributes}
-        trace = own.pop("trace", None)
         return transitions.build_claimed_task(
-            self.statements, self.task_id, own, lock_for=self.lock_for, payload=self.payload, trace=trace
+            self.statements, self.task_id, attributes, lock_for=self.lock_for, payload=self.payload, trace=trace
         )
 
     def undo_claim(self, error: BaseException) -> None:
@@ -340,15 +336,14 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
             self._warn_of_expiry(journal)
         if (pending := journal.pending_success) is not None and pending.of_block:
             return self._end_with_pending_success(journal, pending, error)
-        if error is None:
-            self._succeed(journal)
-        elif not has_returned(journal):
+        if error is not None and not has_returned(journal):
             return self._end_without_success(journal, error)
-        else:
-            try:
-                self._succeed(journal)
-            except (PynamoDBException, TrackerError) as unrecorded:
-                add_note(error, f"pynamodb_tracker could not record this: {unrecorded}")
+        try:
+            self._succeed(journal)
+        except (PynamoDBException, TrackerError) as unrecorded:
+            if error is None:
+                raise
+            add_note(error, f"pynamodb_tracker could not record this: {unrecorded}")
         return False
 
     def _warn_of_expiry(self, journal: Journal[T]) -> None:

@@ -6,14 +6,14 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypedDict, Unpack
 
 from pynamodb.constants import STRING
 
 from pynamodb_tracker import arguments, clock, transitions
 from pynamodb_tracker.exceptions import ConcurrencyLimitReachedError, StepPausedError, TaskError, TaskNotStartableError
 from pynamodb_tracker.execution.retry_policy import RetryPolicy
-from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.row import T, TaskRow
 from pynamodb_tracker.query.due import DueTasks
 from pynamodb_tracker.query.state_scan import Window
 from pynamodb_tracker.status import Codes, Status, end_of
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from pynamodb_tracker.control.limit import ConcurrencyLimit
     from pynamodb_tracker.control.slots import StepSlots
     from pynamodb_tracker.work.candidates import Candidates
-
-T = TypeVar("T", bound=TaskRow)
 
 
 class DeclaredStep(RetryPolicy, Protocol):
@@ -190,11 +188,12 @@ class StepDefinition(Generic[T]):
 
         check_caller(f"{self.model.__name__}.{self.codes.step}", self.declared.concurrency_limit)
 
-    def create(self, task_id: str, attributes: Mapping[str, Any], payload: str | None) -> None:
-        own = {**attributes}
+    def create(
+        self, task_id: str, attributes: Mapping[str, Any], trace: Mapping[str, str] | None, payload: str | None
+    ) -> None:
+        of_step = self.model, task_id, self.codes.pending, None
         also = None if payload is None else {self.statements.payload.attr_name: {STRING: payload}}
-        trace = own.pop("trace", None)
-        note_created(transitions.create(self.model, task_id, self.codes.pending, None, own, trace=trace, also=also))
+        note_created(transitions.create(*of_step, attributes, trace=trace, also=also))
 
     def reopen(
         self,

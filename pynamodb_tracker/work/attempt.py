@@ -104,6 +104,8 @@ class Attempt(Hook):
             self.details.error = None if self.outcome == "released" else exceptions.TrackerError(not_released)
         except BaseException as error:
             self.details.error = error
+            if self.claim_error is not None:
+                self.claim_error = error  # a cancellation may have come with the refusal
             if not (isinstance(error, Exception) or _is_own_cancellation(error)):
                 raise
         finally:

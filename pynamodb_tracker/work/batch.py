@@ -5,6 +5,7 @@ from typing import Any
 
 from pynamodb.exceptions import PynamoDBException
 
+from pynamodb_tracker import arguments
 from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_temporary
 from pynamodb_tracker.instrumentation import log
 from pynamodb_tracker.work.attempt import Attempt
@@ -44,7 +45,12 @@ class Batch:
         progress: Callable[[Report], object] | None,
         **which: Any,
     ) -> None:
-        """`of` is the step's definition, and `which` chooses among its due tasks."""
+        """Check the arguments of `run_all`. `of` is the step's definition, and `which` chooses among its due tasks."""
+        arguments.check_limit("limit", limit)
+        given: object = progress
+        if not (given is None or callable(given)) or arguments.is_async(given):
+            raise TypeError(f"progress must be a function of the report that is not async, not {progress!r}")
+        rate = arguments.check_rate("rate", rate)
         self.report = Report()
         work = StepWork(of, start, function)
         self._source = OnceThrough(work, of.candidates(threads=threads, limit=limit, **which))
