@@ -13,7 +13,7 @@ from typing import TypeVar
 import pytest
 
 import pynamodb_tracker
-from pynamodb_tracker.status import CANCELLED, END, end_of
+from pynamodb_tracker.model.status import CANCELLED, END, end_of
 from tests.support.pages import ROOT
 
 N = TypeVar("N", bound=ast.AST)

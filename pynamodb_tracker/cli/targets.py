@@ -11,16 +11,16 @@ from typing import Any, Self
 import typer
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.arguments import check_task_id, did_you_mean
 from pynamodb_tracker.cli.command import FOUND, CannotRunError, check_window, ids_in, is_step, state_named, step_named
 from pynamodb_tracker.cli.terminal import say, say_id, warn
 from pynamodb_tracker.exceptions import TaskNotFoundError, TrackerError
+from pynamodb_tracker.model.arguments import check_task_id, did_you_mean
 from pynamodb_tracker.model.hydration import rows
+from pynamodb_tracker.model.status import Status
 from pynamodb_tracker.presentation.errors import for_people
 from pynamodb_tracker.presentation.listing import Filter, find
 from pynamodb_tracker.presentation.task_facts import name_of, steps_of
 from pynamodb_tracker.presentation.text import count, escaped
-from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task

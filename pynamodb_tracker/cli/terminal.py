@@ -18,9 +18,9 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from pynamodb_tracker.model.status import Status
 from pynamodb_tracker.presentation import exact_json
 from pynamodb_tracker.presentation.text import escaped
-from pynamodb_tracker.status import Status
 
 if TYPE_CHECKING:
     from pynamodb_tracker.cli.progress_bar import ProgressBar

@@ -9,9 +9,9 @@ from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 
-from pynamodb_tracker.arguments import check_task_id, did_you_mean
 from pynamodb_tracker.demo import DemoError
-from pynamodb_tracker.status import Status
+from pynamodb_tracker.model.arguments import check_task_id, did_you_mean
+from pynamodb_tracker.model.status import Status
 
 MAX_ATTEMPTS = 4
 

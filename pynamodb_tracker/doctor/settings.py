@@ -9,12 +9,12 @@ from typing import Any
 from pynamodb.constants import NUMBER
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.control.item import read
 from pynamodb_tracker.control.limit import LIFETIME, MOST_SLOTS
 from pynamodb_tracker.control.slots import limits_of, slots_of
 from pynamodb_tracker.doctor.description import Description, Finding, Severity, Unknown
 from pynamodb_tracker.execution.retry_policy import is_delay
+from pynamodb_tracker.model.arguments import shown
 from pynamodb_tracker.model.cost import Load, write_units
 from pynamodb_tracker.model.row import StatusIndex, TaskRow
 

@@ -12,8 +12,8 @@ from pynamodb_tracker.features.children.joins import Children, awaited_tasks, re
 from pynamodb_tracker.model.hydration import rows_to_show
 from pynamodb_tracker.model.overflow import RowKey
 from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.status import Status, end_of
 from pynamodb_tracker.presentation.task_facts import GAVE_UP, UNKNOWN, name_of
-from pynamodb_tracker.status import Status, end_of
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.task.task import Task
 

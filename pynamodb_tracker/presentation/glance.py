@@ -19,10 +19,10 @@ from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.model.hydration import rows_of_table
 from pynamodb_tracker.model.overflow import RowKey, by_key, item_key, key_of
 from pynamodb_tracker.model.row import readable
+from pynamodb_tracker.model.status import Status
 from pynamodb_tracker.presentation.errors import one_line
 from pynamodb_tracker.presentation.task_facts import steps_of, unfinished_states
 from pynamodb_tracker.presentation.waiting import Number
-from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State, count_due, peek
 from pynamodb_tracker.task.task import Task

@@ -13,6 +13,7 @@ from pynamodb_tracker.control.records import MOST_SCHEDULES, Command
 from pynamodb_tracker.control.slots import Use
 from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.model.overflow import group_range_key
+from pynamodb_tracker.model.status import Status
 from pynamodb_tracker.presentation.children import families_of
 from pynamodb_tracker.presentation.errors import ErrorGroup, ErrorGroups, error_pattern
 from pynamodb_tracker.presentation.glance import MOST, Glance, StateGlance, StepGlance, glance
@@ -30,7 +31,6 @@ from pynamodb_tracker.presentation.task_facts import (
 )
 from pynamodb_tracker.presentation.text import count, span
 from pynamodb_tracker.presentation.waiting import Number, limits_in_use
-from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task

@@ -14,9 +14,9 @@ from pynamodb_tracker.control.slots import Use, uses
 from pynamodb_tracker.dynamodb.side_by_side import side_by_side
 from pynamodb_tracker.model.hydration import rows_to_show
 from pynamodb_tracker.model.row import TaskRow, readable
+from pynamodb_tracker.model.status import Status
 from pynamodb_tracker.presentation.task_facts import is_abandoned
 from pynamodb_tracker.presentation.text import span
-from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.signal import signals_in
 from pynamodb_tracker.step.state import State

@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypedDict, Unpack
 
 from pynamodb.constants import STRING
 
-from pynamodb_tracker import arguments, clock, transitions
+from pynamodb_tracker import clock, transitions
 from pynamodb_tracker.exceptions import ConcurrencyLimitReachedError, StepPausedError, TaskError, TaskNotStartableError
 from pynamodb_tracker.execution.retry_policy import RetryPolicy
+from pynamodb_tracker.model import arguments
 from pynamodb_tracker.model.row import T, TaskRow
+from pynamodb_tracker.model.status import Codes, Status, end_of
 from pynamodb_tracker.query.due import DueTasks
 from pynamodb_tracker.query.state_scan import Window
-from pynamodb_tracker.status import Codes, Status, end_of
 from pynamodb_tracker.step.state import State, window
 from pynamodb_tracker.writes import refusals
-from pynamodb_tracker.writes.participants import MadeDue
+from pynamodb_tracker.writes.participants import NewlyDue
 
 if TYPE_CHECKING:
     from pynamodb_tracker.control.item import Pause
@@ -220,8 +221,8 @@ class StepDefinition(Generic[T]):
         operation, row = f"start {self.codes.step} of", transitions.get(self.model, task_id)
         if row is None:
             return refusals.not_found_error(self.model, task_id, operation)
-        if payload is not None and refusals.is_other_payload(self.statements, row, payload):
-            return refusals.payload_mismatch(row, operation)
+        if mismatch := refusals.payload_mismatch(self.statements, row, payload, operation):
+            return mismatch
         if not (refusals.is_startable(row, self.codes, clock.now()) or row.status in self.also_from):
             return refusals.refusal(self.statements, row, operation)
         cannot = f"cannot {operation} {self.model.__name__} {task_id!r}"
@@ -287,7 +288,7 @@ def note_created(task: TaskRow) -> None:
     model = type(task)
     for each in _listeners:
         if (listener := each()) is not None:
-            listener.note_created(MadeDue(model, task.task_id, task.status, task.creation or "", task.due_time))
+            listener.note_created(NewlyDue(model, task.task_id, task.status, task.creation or "", task.due_time))
     if model.tracker.use_case.count_transitions:
         from pynamodb_tracker.control import flow  # noqa: PLC0415 - few use cases count
 

@@ -15,8 +15,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from pynamodb_tracker.arguments import check_duration, check_flags, shown
 from pynamodb_tracker.exceptions import TaskNotFoundError, TrackerError
+from pynamodb_tracker.model.arguments import check_duration, check_flags, shown
 from pynamodb_tracker.model.schema import UseCase
 from pynamodb_tracker.presentation.errors import for_people
 from pynamodb_tracker.task.task import Task

@@ -26,11 +26,11 @@ from pynamodb_tracker.exceptions import TrackerError, ValueNotStorableError
 from pynamodb_tracker.model import strict_json
 from pynamodb_tracker.model.hydration import rows_to_show
 from pynamodb_tracker.model.signals import value_text
+from pynamodb_tracker.model.status import Status
 from pynamodb_tracker.presentation import commands, exact_json, listing
 from pynamodb_tracker.presentation.errors import for_people
 from pynamodb_tracker.presentation.listing import Filter
 from pynamodb_tracker.presentation.times import end_of_pause, spread
-from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.signal import signal_named
 from pynamodb_tracker.step.state import State

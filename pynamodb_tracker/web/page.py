@@ -19,13 +19,13 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.arguments import shown
+from pynamodb_tracker.model.arguments import shown
+from pynamodb_tracker.model.status import Status
 from pynamodb_tracker.presentation import exact_json, times
 from pynamodb_tracker.presentation.as_json import plain
 from pynamodb_tracker.presentation.listing import Filter
 from pynamodb_tracker.presentation.schedules import LATE_AFTER
 from pynamodb_tracker.presentation.task_facts import WAITS, is_in_memory, location, steps_of
-from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from pynamodb_tracker.model.references import round_of
+from pynamodb_tracker.model.status import Status
 from pynamodb_tracker.presentation.children import Family, family_of
 from pynamodb_tracker.presentation.task_facts import (
     BY_PEOPLE,
@@ -20,7 +21,6 @@ from pynamodb_tracker.presentation.task_facts import (
     what_comes_next,
 )
 from pynamodb_tracker.presentation.waiting import pause_at
-from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.signal import signals_in
 from pynamodb_tracker.task.task import Task

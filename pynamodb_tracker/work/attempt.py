@@ -17,14 +17,14 @@ from pynamodb_tracker.execution.interrupts import is_cancellation
 from pynamodb_tracker.execution.observation import Observation
 from pynamodb_tracker.execution.run import Run, SlotLostError
 from pynamodb_tracker.instrumentation import Hook, RunDetails, log
-from pynamodb_tracker.status import Codes, Status
+from pynamodb_tracker.model.status import Codes, Status
 
 if TYPE_CHECKING:  # handlers do without these
     from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher
     from pynamodb_tracker.work.dispatcher import Dispatcher
     from pynamodb_tracker.work.outcomes import Outcome
     from pynamodb_tracker.work.source import Given
-    from pynamodb_tracker.writes.participants import MadeDue
+    from pynamodb_tracker.writes.participants import NewlyDue
 
 
 class StoppedError(KeyboardInterrupt):
@@ -226,7 +226,7 @@ class Attempt(Hook):
         return getattr(self.claim_error, "task", None) if self.details.task is None else self.details.task
 
     @property
-    def made_due(self) -> list[MadeDue]:
+    def made_due(self) -> list[NewlyDue]:
         journal = None if self._run is None else self._run.journal
         return [] if journal is None else list(journal.made_due())
 

@@ -5,9 +5,9 @@ from typing import Any
 
 from pynamodb.exceptions import PynamoDBException
 
-from pynamodb_tracker import arguments
 from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_temporary
 from pynamodb_tracker.instrumentation import log
+from pynamodb_tracker.model import arguments
 from pynamodb_tracker.work.attempt import Attempt
 from pynamodb_tracker.work.dispatcher import Dispatcher
 from pynamodb_tracker.work.outcomes import Report

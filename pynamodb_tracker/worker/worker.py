@@ -12,7 +12,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from pynamodb_tracker import arguments
+from pynamodb_tracker.model import arguments
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.functions import StepFunction, any_function_of
 from pynamodb_tracker.task.task import Task

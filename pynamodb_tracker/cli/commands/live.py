@@ -24,6 +24,7 @@ from pynamodb_tracker.cli.tasks import held_back
 from pynamodb_tracker.cli.terminal import styled
 from pynamodb_tracker.control.records import MOST_SCHEDULES
 from pynamodb_tracker.model.row import is_beyond_limit
+from pynamodb_tracker.model.status import Status
 from pynamodb_tracker.presentation import exact_json
 from pynamodb_tracker.presentation.as_json import plain
 from pynamodb_tracker.presentation.now import Now, StepRow, find_now
@@ -32,7 +33,6 @@ from pynamodb_tracker.presentation.schedules import Schedule, find_schedules
 from pynamodb_tracker.presentation.sentence import Sentence
 from pynamodb_tracker.presentation.task_facts import last_run_as_json, name_of, rule_of
 from pynamodb_tracker.presentation.text import age, between, count, escaped, stamp, took_in_words
-from pynamodb_tracker.status import Status
 from pynamodb_tracker.task.task import Task
 
 _STEP_TITLES = ("step", "due now", "waits for", "running", "failed", "gave up", "fails", "took", "trend")

@@ -9,21 +9,21 @@ from typing import Annotated, Any
 import typer
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.arguments import check_task_id
 from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.command import CANNOT_RUN, FOUND, INTERRUPTED, CannotRunError, ids_in, refusing, step_named
 from pynamodb_tracker.cli.targets import NOTHING_ASKED, THREADS, Asked, Unchanged, change_each, change_targets
 from pynamodb_tracker.cli.task_files import Format, LineReader
 from pynamodb_tracker.cli.terminal import say, say_id, warn
 from pynamodb_tracker.exceptions import TaskLockedError, TaskNotFoundError
+from pynamodb_tracker.model.arguments import check_task_id
 from pynamodb_tracker.model.hydration import rows_to_show
 from pynamodb_tracker.model.references import round_of
+from pynamodb_tracker.model.status import Status
 from pynamodb_tracker.presentation.commands import note, run_now, send_signal
 from pynamodb_tracker.presentation.errors import for_people
 from pynamodb_tracker.presentation.task_facts import choices_of, name_of
 from pynamodb_tracker.presentation.text import between, count, escaped
 from pynamodb_tracker.presentation.times import spread
-from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.signal import signal_named
 from pynamodb_tracker.task.task import Task

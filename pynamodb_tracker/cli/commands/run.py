@@ -25,11 +25,11 @@ from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.execution.call import call
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.model.failure import message_of
+from pynamodb_tracker.model.status import Status
 from pynamodb_tracker.presentation.commands import note
 from pynamodb_tracker.presentation.errors import ErrorGroups, for_people, one_line
 from pynamodb_tracker.presentation.text import age, between, count, escaped
 from pynamodb_tracker.presentation.waiting import find_pause
-from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
