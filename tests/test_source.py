@@ -79,7 +79,6 @@ SLEEPS = {
 
 WAITS_FOR_WORK = {
     "aio/run.py": "the next heartbeat",
-    "cli/commands/live.py": "the next picture",
     "clock.py": "the clocks themselves",
     "control/slots.py": "slots, and their renewal",
     "execution/heartbeat.py": "the next heartbeat",

@@ -46,7 +46,8 @@ def check_done(result: object) -> None:
 
 def has_returned(journal: Journal[Any]) -> bool:
     """Return whether a run's function has finished, so that a later exception comes from outside."""
-    return not journal.expects_result and any(not _is_to_be_done(result) for result in journal.returned.values())
+    returned = journal.returned
+    return not journal.expects_result and "result" in returned and not _is_to_be_done(returned["result"])
 
 
 def _is_to_be_done(result: object) -> bool:

@@ -75,7 +75,7 @@ def load(
         load = _Load(source, reader, StopRequest(), threads, keep_going, skip_existing, dry_run)
         ended = None
         try:
-            with safe_stderr(load.stop.event.set), progress("load", source.size) as shown:
+            with safe_stderr(load.stop.set), progress("load", source.size) as shown:
                 load.progress = shown
                 run_stoppable(load)
                 shown.end()
