@@ -113,7 +113,6 @@ class AsyncRun(AbstractAsyncContextManager[AsyncContext[T], bool | None], Generi
             raise
         finally:
             self._heartbeat = None
-            self.run.leave_slot()
             self.run.leave(left)
 
     async def _end(self, error: BaseException | None) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
-from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, Protocol
 
 from pynamodb.exceptions import PynamoDBException
 
@@ -22,11 +22,9 @@ from pynamodb_tracker.exceptions import ConcurrencyLimitReachedError, TrackerErr
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.model.arguments import shown
 from pynamodb_tracker.model.results import fingerprint
-from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.row import T
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.work.threads import in_threads
-
-T = TypeVar("T", bound=TaskRow)
 
 MustMatch = str | Sequence[str] | Callable[[Any], object]  # paths, or a function that gets the payload
 
@@ -117,7 +115,7 @@ class RecordRunner(NamedTuple, Generic[T]):
             if (pause := self.step._definition.pause(lives_long=False)) is None:
                 is_for_caller = self.respond is None and trigger in (triggers.DIRECT, triggers.HTTP)
                 attempt.run_function(self._call_for_json if is_for_caller else self.function, payload)
-                if isinstance(attempt.error, ConcurrencyLimitReachedError):
+                if isinstance(attempt.claim_error, ConcurrencyLimitReachedError):
                     attempt.hold_back(None)
             else:
                 attempt.hold_back(pause)

@@ -17,7 +17,7 @@ from pynamodb_tracker.aws_lambda.trigger import Replies, TaskId, Trigger, Trigge
 from pynamodb_tracker.dynamodb.retries import ending_with
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.model.arguments import check_flags, check_parameters, check_threads, is_async, shown
-from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.row import T, TaskRow
 from pynamodb_tracker.model.worker_name import working_as
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.functions import any_function_of, for_threads
@@ -25,7 +25,6 @@ from pynamodb_tracker.step.functions import any_function_of, for_threads
 if TYPE_CHECKING:
     from pynamodb_tracker.aio.context import AsyncContext
 
-T = TypeVar("T", bound=TaskRow)
 T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
 
 _ABSENT = object()

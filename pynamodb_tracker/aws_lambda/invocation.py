@@ -14,7 +14,6 @@ from pynamodb_tracker.aws_lambda.emf import is_broken
 from pynamodb_tracker.aws_lambda.queue import Queue
 from pynamodb_tracker.aws_lambda.result import Invocation, Reason
 from pynamodb_tracker.aws_lambda.trigger import UnreadableEventError, shape_of
-from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher
 from pynamodb_tracker.execution.call import call_for_result
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.execution.run import Run
@@ -71,12 +70,9 @@ class RunningInvocation:
         self.context = context
         self.times = TaskTimes() if times is None else times
         self.on_start: Callable[[InvocationAttempt], None] | None = None  # called between a claim and its block
+        found: object = None if context is None else context.aws_request_id
+        self.request_id = found if isinstance(found, str) else None
         self._is_first = True
-
-    @property
-    def request_id(self) -> str | None:
-        found: object = None if self.context is None else self.context.aws_request_id
-        return found if isinstance(found, str) else None
 
     @property
     def remaining(self) -> timedelta | None:
@@ -132,13 +128,12 @@ class InvocationAttempt(Attempt):
         must_match: object = None,
         store_result: bool = False,
         attributes: Callable[[], Mapping[str, Any]] | None = None,
-        batcher: WriteBatcher | None = None,
         next_queue: Queue | None = None,
+        **of_work: Any,
     ) -> None:
         """`attributes` returns the attributes of a missing task, which is otherwise an error."""
-        super().__init__(step._definition.codes, task_id)
+        super().__init__(step._definition.codes, task_id, **of_work)
         self.step = step
-        self.batcher = batcher
         self._next_queue = next_queue
         self.duration = timedelta(0)  # with claim and end
         self.unsent: Exception | None = None  # why the message to the next queue was not sent
@@ -173,14 +168,12 @@ class InvocationAttempt(Attempt):
         if self._run is not None:
             self._run.create = None  # otherwise this cycle keeps the event in memory
         self.duration = clock.now() - self._begun
-        if self.was_claimed or self.is_broken:  # a broken table may take as long the next time
+        if self.claim_error is None or self.is_broken:  # a broken table may take as long the next time
             self._invocation.note_duration(self.duration)
-        if self.was_claimed:
-            return
-        if isinstance(self.error, exceptions.ValueNotStorableError):
-            raise self._not_storable(self.error) from self.error
-        if isinstance(self.error, UnreadableEventError):
-            raise self.error
+        if isinstance(self.claim_error, exceptions.ValueNotStorableError):
+            raise self._not_storable(self.claim_error) from self.claim_error
+        if isinstance(self.claim_error, UnreadableEventError):
+            raise self.claim_error
 
     def create(self) -> bool:
         """Create the task, pending, if it is missing or expired. Return whether it was, and raise as `run` does."""
@@ -197,19 +190,20 @@ class InvocationAttempt(Attempt):
         try:
             payload = None if self._must_match is None else fingerprint(self._must_match)
             look = partial(self.step._definition.refusal, self.task_id, pause, payload)
-            self.details.error = look()
-            if self._attributes is not None and isinstance(self.details.error, exceptions.TaskNotFoundError):
+            refusal: Exception = look()
+            if self._attributes is not None and isinstance(refusal, exceptions.TaskNotFoundError):
                 self.create()
-                self.details.error = look()
+                refusal = look()
         except UnreadableEventError:
             raise
         except Exception as error:  # noqa: BLE001 - kept like an error of the claim
-            self.details.error = error
+            refusal = error
+        self.claim_error = self.details.error = refusal
 
     @property
     def is_only_here(self) -> bool:
         """Whether only `also_from` lets the task start after the pause, so that no schedule will find it."""
-        found = self.error.task if isinstance(self.error, exceptions.StepPausedError) else None
+        found = self.task if isinstance(self.claim_error, exceptions.StepPausedError) else None
         return found is not None and found.status not in self.codes.own
 
     def follow(self, run: Run[Any]) -> None:
@@ -224,7 +218,7 @@ class InvocationAttempt(Attempt):
         A repeated delivery sends it again while it is pending there, because the last invocation may have died before.
         A FIFO queue drops that message unless the task has been claimed since.
         """
-        is_repeated = not self.was_claimed and isinstance(self.error, exceptions.TaskAlreadySucceededError)
+        is_repeated = isinstance(self.claim_error, exceptions.TaskAlreadySucceededError)
         if (self.outcome == "succeeded" or is_repeated) and self._leads_to_next:
             sender = f"{self.task.use_case_id} {self.task.creation} {self.step.name} {self.task.fence}"
             self.unsent = queue.send_one(self.task, sender, group=group)
@@ -233,7 +227,7 @@ class InvocationAttempt(Attempt):
     def _leads_to_next(self) -> bool:
         """Whether the task has moved to the next step in order, and not to a branch."""
         codes, task = self.codes, self.task
-        if self.was_claimed and self._run is not None and self._run.journal is not None:
+        if self.claim_error is None and self._run is not None and self._run.journal is not None:
             return self._run.journal.next_code == codes.succeeded
         return task.status == codes.succeeded and not {codes.pending, codes.succeeded} & {*(task.skipped_steps or ())}
 
@@ -255,8 +249,11 @@ class InvocationAttempt(Attempt):
                 if options & {"task_id", "state"}:
                     raise TypeError("the event has a new task's id, and the handler its step: leave both out")  # noqa: TRY301 - as if `create` refused it
                 if options <= {"trace"}:
-                    definition = self.step._definition
-                    return definition.create(self.task_id, given, payload) if run is None else run.new_task(given)
+                    own = {**given}
+                    trace = own.pop("trace", None)
+                    if run is not None:
+                        return run.new_task(own, trace)
+                    return self.step._definition.create(self.task_id, own, trace, payload)
                 is_first = self.codes is self.step.model.tracker.steps[0]  # some options are only for the first step
                 self.step.model.create(self.task_id, state=None if is_first else self.step.pending, **given)
             except (TypeError, ValueError) as error:
@@ -284,11 +281,11 @@ class InvocationAttempt(Attempt):
         """Why the task did not succeed in this invocation, once it has ended. None for a success."""
         if self.unsent is not None:
             return "unavailable"
-        if self.was_claimed:
+        if self.claim_error is None:
             outcome = self.outcome
             return None if outcome == "succeeded" else "unavailable" if outcome == "refused" else outcome
         for kind, reason in exceptions.REASONS.items():
-            if isinstance(self.error, kind):
+            if isinstance(self.claim_error, kind):
                 return self._why_not_ready if reason == "not_ready" else reason
         return "unavailable"
 
@@ -311,7 +308,7 @@ class InvocationAttempt(Attempt):
             value = self.value
         elif reason == "succeeded":
             value = self.step.result(task)
-        elif self.was_claimed:
+        elif self.claim_error is None:
             task = as_stored(task)
         return Invocation(
             status=reason or "succeeded",
@@ -327,8 +324,8 @@ class InvocationAttempt(Attempt):
         """Return when another try makes sense. A locked task may end long before its lock expires."""
         if self.reason in ("unavailable", "limited"):
             return _LOOK_AGAIN
-        if isinstance(self.error, exceptions.StepPausedError):
-            until = self.error.until
+        if isinstance(self.claim_error, exceptions.StepPausedError):
+            until = self.claim_error.until
             return min(_ASK_AGAIN, max(until - clock.now(), timedelta(0)) if until is not None else _ASK_AGAIN)
         if task is None or self.reason not in ("locked", "not_ready", "waits", "failed", "released"):
             return None
@@ -342,13 +339,14 @@ class InvocationAttempt(Attempt):
         return max(wait, timedelta(0))
 
     @property
-    def claim_error(self) -> BaseException | None:
-        return self.error if not self.was_claimed and not isinstance(self.error, exceptions.TaskError) else None
+    def system_error(self) -> BaseException | None:
+        """Why the task could not be claimed, unless that is due to the task."""
+        return None if isinstance(self.claim_error, exceptions.TaskError) else self.claim_error
 
     @property
     def is_broken(self) -> bool:
         return self.unsent is not None or is_broken(self.details)
 
     def __str__(self) -> str:
-        attempt = f" (attempt {self.details.attempt})" if self.was_claimed else ""
+        attempt = "" if self.details.attempt is None else f" (attempt {self.details.attempt})"
         return f"{self.step.name} of {self.step.model.__name__} {self.task_id!r}{attempt}"

@@ -54,10 +54,10 @@ class InvocationLog:
             "duration_ms": round(attempt.duration / _MILLISECOND, 3),
         }
         level, message = _level_and_message(attempt)
-        if isinstance(attempt.error, TaskFormatError) and not attempt.was_claimed:
+        if isinstance(attempt.claim_error, TaskFormatError):
             level = logging.DEBUG if attempt.task_id in self._known else logging.WARNING
             self._known.add(attempt.task_id)
-        log.log(level, "%s %s", attempt, message, extra=self._fields(record, **fields), exc_info=attempt.claim_error)
+        log.log(level, "%s %s", attempt, message, extra=self._fields(record, **fields), exc_info=attempt.system_error)
 
     def write(self, level: int, message: str, record: Record | None = None, **fields: object) -> None:
         log.log(level, "%s", message, extra=self._fields(record, **fields))
@@ -81,7 +81,7 @@ class InvocationLog:
 
 
 def _level_and_message(attempt: InvocationAttempt) -> tuple[int, str]:
-    task, error = attempt.task, attempt.error
+    task, error, outcome = attempt.task, attempt.error, attempt.outcome
     if attempt.unsent is not None:
         return logging.ERROR, f"succeeded, but was not sent to its next step's queue: {attempt.unsent}"
     is_ignored = emf.became_ignored(attempt.details)
@@ -89,14 +89,14 @@ def _level_and_message(attempt: InvocationAttempt) -> tuple[int, str]:
         ignored = "became ignored and will not run again unless it is reopened"
         text = ignored if is_ignored else "gave up its occurrence and waits for the next one"
         return logging.ERROR, f"{text}: {task.last_error}"
-    if not attempt.was_claimed:
+    if attempt.claim_error is not None:
         is_repeated = attempt.reason == "succeeded"
         level = logging.DEBUG if is_repeated else LEVELS.get(attempt.reason, logging.ERROR)
         return level, "had succeeded before" if is_repeated else f"was not started: {error}"
-    if attempt.outcome == "succeeded":
+    if outcome == "succeeded":
         return logging.INFO, "succeeded"
-    if attempt.outcome in ("failed", "released"):
-        return logging.WARNING, f"failed: {task.last_error}" if attempt.outcome == "failed" else "was released"
+    if outcome in ("failed", "released"):
+        return logging.WARNING, f"failed: {task.last_error}" if outcome == "failed" else "was released"
     # Any other error is the function's own, and its message may contain a secret.
     reason = error if isinstance(error, TrackerError) else type(error).__name__
     return logging.WARNING, f"ended, but that may not be recorded: {reason}"

@@ -2,11 +2,9 @@
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal
 
-from pynamodb_tracker.model.row import TaskRow
-
-T = TypeVar("T", bound=TaskRow)
+from pynamodb_tracker.model.row import T
 
 _Later = Literal["locked", "not_ready", "waits", "paused", "limited"]
 Reason = Literal[

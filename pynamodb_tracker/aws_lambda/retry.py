@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol
 from uuid import uuid4
 
 from pynamodb.exceptions import PynamoDBException
@@ -27,7 +27,8 @@ from pynamodb_tracker.dynamodb.retries import ending_with
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.model import arguments
 from pynamodb_tracker.model.hydration import rows
-from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.row import T
+from pynamodb_tracker.model.status import Codes
 from pynamodb_tracker.model.worker_name import working_as
 from pynamodb_tracker.step.bound import BoundStep, bound_functions
 from pynamodb_tracker.step.definition import States
@@ -36,12 +37,11 @@ from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.work.dispatcher import Dispatcher
 from pynamodb_tracker.work.executor import ThreadExecutor
 from pynamodb_tracker.work.outcomes import Tally
-from pynamodb_tracker.work.source import Given, OnceThrough, StepSource, StepWork
+from pynamodb_tracker.work.source import OnceThrough, StepSource, StepWork
 
 if TYPE_CHECKING:
     from pynamodb_tracker.aio.context import AsyncContext
 
-T = TypeVar("T", bound=TaskRow)
 
 _FIRST_ESTIMATE = timedelta(seconds=10)  # how long a task takes, until three have run
 _TOO_LATE = timedelta(seconds=1)
@@ -217,9 +217,8 @@ class _Sweep:
             candidates = step._definition.candidates(threads=threads, limit=self.limit, **self.which)
             sources.append(OnceThrough(work, candidates))
 
-        def new_attempt(given: Given) -> InvocationAttempt:
-            step = steps[given.source.work.codes]
-            return InvocationAttempt(step, given.task_id, self.invocation, next_queue=next_queue)
+        def new_attempt(codes: Codes, task_id: str, **of_work: Any) -> InvocationAttempt:
+            return InvocationAttempt(steps[codes], task_id, self.invocation, next_queue=next_queue, **of_work)
 
         dispatcher = Dispatcher(sources, limit=self.limit, rate=rate, goes_on=self._has_time)
         ThreadExecutor(dispatcher, threads, self._note, new_attempt=new_attempt).run()
@@ -278,7 +277,7 @@ class _Sweep:
         self.logs[attempt.step].attempt_ended(attempt)
         if attempt.unsent is not None:
             self.unsent.append(attempt.unsent)
-        if isinstance(error := attempt.claim_error, PynamoDBException):
+        if isinstance(error := attempt.system_error, PynamoDBException):
             self.table_errors.append(error)
         elif error is not None:
             raise error

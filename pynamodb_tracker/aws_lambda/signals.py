@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any, Generic, Literal, TypeVar, cast, get_args
+from typing import Any, Generic, Literal, cast, get_args
 
 from pynamodb_tracker import exceptions
 from pynamodb_tracker.aws_lambda import http
@@ -19,11 +19,9 @@ from pynamodb_tracker.dynamodb.retries import ending_with
 from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher
 from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.model.arguments import shown
-from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.row import T
 from pynamodb_tracker.model.signals import ReceivedSignal, check_label, too_late
 from pynamodb_tracker.step.signal import BoundSignal
-
-T = TypeVar("T", bound=TaskRow)
 
 Place = str | Callable[[Any], object]  # where a payload has a value: a path, such as "body.amount", or a function
 Other = Literal["ack", "conflict"]  # the reply to a signal that no run will act on

@@ -69,8 +69,11 @@ def deadline() -> datetime | None:
 
 
 def is_stopped() -> bool:
-    stops = _stops.get()
-    return bool(stops) and any(event.is_set() for stop in stops for event in stop)
+    for stop in _stops.get():
+        for event in stop:
+            if event.is_set():
+                return True
+    return False
 
 
 def may_be_stopped() -> bool:

@@ -16,6 +16,8 @@ def side_by_side(ask: Callable[[Q], R], questions: Iterable[Q], *, threads: int 
     After an error, no more questions are asked. It is raised once the running calls have ended.
     """
     left = list(enumerate(questions))[::-1]
+    if len(left) == 1:
+        return [ask(left[0][1])]
     responses: dict[int, R] = {}
     errors: list[BaseException] = []
 

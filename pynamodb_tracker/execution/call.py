@@ -7,11 +7,10 @@ from functools import partial
 from typing import Any, TypeVar
 
 from pynamodb_tracker.execution.context import BlockContext, ExecutionContext
-from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.row import T
 from pynamodb_tracker.transitions import Journal
 
 R = TypeVar("R")
-T = TypeVar("T", bound=TaskRow)
 
 
 def call(function: Callable[[ExecutionContext[T]], R], ctx: ExecutionContext[T]) -> R:
@@ -47,7 +46,8 @@ def check_done(result: object) -> None:
 
 def has_returned(journal: Journal[Any]) -> bool:
     """Return whether a run's function has finished, so that a later exception comes from outside."""
-    return not journal.expects_result and any(not _is_to_be_done(result) for result in journal.returned.values())
+    returned = journal.returned
+    return not journal.expects_result and "result" in returned and not _is_to_be_done(returned["result"])
 
 
 def _is_to_be_done(result: object) -> bool:

@@ -3,7 +3,7 @@
 import threading
 import weakref
 from datetime import timedelta
-from typing import Generic, TypeVar
+from typing import Generic
 
 from pynamodb.exceptions import PynamoDBException
 
@@ -11,10 +11,7 @@ from pynamodb_tracker import clock, transitions
 from pynamodb_tracker.dynamodb.backoff import RANDOM
 from pynamodb_tracker.exceptions import LockLostError
 from pynamodb_tracker.instrumentation import log
-from pynamodb_tracker.model.row import TaskRow
-
-T = TypeVar("T", bound=TaskRow)
-
+from pynamodb_tracker.model.row import T
 
 _SOON = 5.0  # seconds until a failed beat is retried, or less with a short lock
 MOMENT = 1.0  # seconds to wait for a beat in progress when the block ends

@@ -70,10 +70,8 @@ class Observation:
         details.skipped_occurrence = isinstance(by, Journal | TaskNotStartableError) and by.skipped_occurrence
         details.error = error
         details.duration = max(clock.now() - details.start_time, timedelta(0))  # a clock may be set back
-        try:
-            self._call("on_end", self.hooks[: self._begun])
-        finally:
-            self._call("on_refuse", self.hooks[self._begun :])
+        begun = ["on_end"] * self._begun
+        self._call(*begun, *["on_refuse"] * (len(self.hooks) - self._begun))
 
     def leave(self, error: BaseException | None) -> None:
         """Leave the context managers, the last one first, and then raise an interrupt that came in between."""
@@ -94,13 +92,14 @@ class Observation:
             raise interrupt
 
     def _lose(self, error: LockLostError) -> None:
-        self._call("on_lock_lost", self.hooks[: self._begun], error)
+        self._call(*["on_lock_lost"] * self._begun, about=(error,))
 
-    def _call(self, method: str, hooks: tuple[Hook, ...], *args: object) -> None:
+    def _call(self, *methods: str, about: tuple[object, ...] = ()) -> None:
+        """Call a method of each hook, in order. Then raise the first interrupt that came."""
         interrupt: BaseException | None = None
-        for hook in hooks:
+        for hook, method in zip(self.hooks, methods, strict=False):
             try:
-                notify(hook, method, self.details, *args)
+                notify(hook, method, self.details, *about)
             except BaseException as raised:  # noqa: BLE001 - raised below
                 interrupt = interrupt or raised
         if interrupt is not None:

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn
 
 from pynamodb.exceptions import PynamoDBException
 
@@ -33,14 +33,12 @@ from pynamodb_tracker.execution.interrupts import is_cancellation, is_stop
 from pynamodb_tracker.execution.retry_policy import RetryPolicy, delay_after, uses_up_attempt
 from pynamodb_tracker.instrumentation import RunDetails, log
 from pynamodb_tracker.model.failure import add_note
-from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.row import T
 from pynamodb_tracker.transitions import Claim, Journal, NewTask, PendingSuccess, StepStatements
 
 if TYPE_CHECKING:
     from pynamodb_tracker.control.slots import Slot, StepSlots
     from pynamodb_tracker.execution.observation import Observation
-
-T = TypeVar("T", bound=TaskRow)
 
 
 CLOSE_WITHIN = timedelta(seconds=5)  # how long to try to release a task while somebody waits for that
@@ -62,6 +60,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
     find_slots: Callable[[], StepSlots | None] | None = None  # in the step's concurrency limit, if the run obeys one
     slot: Slot | None = None
     slot_wait = timedelta(0)
+    heartbeat: Heartbeat[T] | None = None  # from the claim on
     own_slot: Slot | None = None  # a slot that it took itself, and gives back as soon as its end is recorded
 
     def __init__(
@@ -85,7 +84,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         self.detailed_error = detailed_error
         self.skip_error = skip_error
         self.payload = payload  # the fingerprint of `must_match`
-        self.heartbeat: Heartbeat[T] | bool = heartbeat  # True until the claim starts one
+        self.has_heartbeat = heartbeat
         self.create: Callable[[], NewTask[T] | None] | None = None
         """Called if the task is missing. Returns a task to create and claim in one request, or creates it itself."""
         self.has_created = False
@@ -93,12 +92,12 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         """Why a failure or release was not recorded. The block's error has a note."""
         self.finisher: dict[str, object] = {}
         """The call of `__exit__` or `give_back` that ends the run: the first to set the default."""
-        self.phase: Literal["new", "begun", "ended"] = "new"
-        """Ended once its end is recorded, or an error or note says why not."""
         self.is_cancelled = False  # from outside, which releases the attempt, like Ctrl-C
         self.observation: Observation | None = None  # the run's hooks
         self.journal: Journal[T] | None = None
         self.delay: timedelta | None = None  # after a failure, so that a retry does not call the user's function again
+        self.phase: Literal["new", "begun", "ended"] = "new"
+        """Ended once its end is recorded, or an error or note says why not."""
 
     if not TYPE_CHECKING:  # type checkers know all attributes
 
@@ -148,9 +147,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
             left = raised
             raise
         finally:
-            self.leave_slot()
-            if self.observation is not None:
-                self.leave(left)
+            self.leave(left)
 
     def begin_block(self) -> None:
         if self.slot is not None:
@@ -158,12 +155,10 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
                 raise SlotLostError
             self.slot.begin_use()
 
-    def leave_slot(self) -> None:
-        slot, self.slot = self.slot, None
-        if slot is not None:
-            slot.end_use()
-            slot.leave()  # if it was given back, this does nothing
-        self.own_slot = None
+    def _leave_slot(self, slot: Slot) -> None:
+        self.slot = self.own_slot = None
+        slot.end_use()
+        slot.leave()  # if it was given back, this does nothing
 
     def claim(self) -> ExecutionContext[T]:
         """Send the requests of `__enter__`, in any thread. Then call the hooks, or `undo_claim`."""
@@ -205,7 +200,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         journal.obeys_control = self.statements.model.tracker.obeys_control(lives_long=self.lives_long)
         if self.observation is not None:
             self.observation.note_claim(journal)
-        if self.heartbeat:
+        if self.has_heartbeat:
             self.heartbeat = Heartbeat(journal, self.lock_for)
             self.heartbeat.start()
         return ExecutionContext(journal, self.lock_for)
@@ -216,12 +211,10 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         if slot is not None:
             slot.give_back()
 
-    def new_task(self, attributes: Mapping[str, Any]) -> NewTask[T]:
+    def new_task(self, attributes: Mapping[str, Any], trace: Mapping[str, str] | None) -> NewTask[T]:
         """Check the attributes of a task to create and claim. `trace` is as in `create`."""
-        own = {**attributes}
-        trace = own.pop("trace", None)
         return transitions.build_claimed_task(
-            self.statements, self.task_id, own, lock_for=self.lock_for, payload=self.payload, trace=trace
+            self.statements, self.task_id, attributes, lock_for=self.lock_for, payload=self.payload, trace=trace
         )
 
     def undo_claim(self, error: BaseException) -> None:
@@ -245,7 +238,8 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         """Call the hooks because the block never starts, in its caller's context."""
         if self.journal is None:
             self.phase = "ended"
-        self.leave_slot()
+        if self.slot is not None:
+            self._leave_slot(self.slot)
         observation, self.observation = self.observation, None  # it can be entered again, as another run
         if observation is not None:
             observation.refuse(error)
@@ -270,7 +264,9 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
                 flow.count_end(self.journal, has_created=self.has_created)
 
     def leave(self, error: BaseException | None) -> None:
-        """Call the hooks, in the block's context. A forked process leaves that to its parent."""
+        """Leave the slot, and call the hooks, in the block's context. A forked process leaves that to its parent."""
+        if self.slot is not None:
+            self._leave_slot(self.slot)
         if self.observation is None or self.journal is None or self.journal.claim.is_foreign:
             return
         try:
@@ -336,25 +332,24 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         if self.finisher.setdefault("call", call) is not call:
             return _end_given_back(journal, error)
         self._stop_block(journal)
-        if not self.heartbeat:
-            self._warn_if_expired(journal)
+        if not self.has_heartbeat and clock.now() >= journal.claim.expire_time:
+            self._warn_of_expiry(journal)
         if (pending := journal.pending_success) is not None and pending.of_block:
             return self._end_with_pending_success(journal, pending, error)
-        if error is None:
-            self._succeed(journal)
-        elif not has_returned(journal):
+        if error is not None and not has_returned(journal):
             return self._end_without_success(journal, error)
-        else:
-            try:
-                self._succeed(journal)
-            except (PynamoDBException, TrackerError) as unrecorded:
-                add_note(error, f"pynamodb_tracker could not record this: {unrecorded}")
+        try:
+            self._succeed(journal)
+        except (PynamoDBException, TrackerError) as unrecorded:
+            if error is None:
+                raise
+            add_note(error, f"pynamodb_tracker could not record this: {unrecorded}")
         return False
 
-    def _warn_if_expired(self, journal: Journal[T]) -> None:
+    def _warn_of_expiry(self, journal: Journal[T]) -> None:
         claim, pending = journal.claim, journal.pending_success
         is_known = journal.lost is not None or (pending is not None and pending.recorded)
-        if clock.now() >= claim.expire_time and not is_known:
+        if not is_known:
             log.warning(
                 "the block of %s ended after its lock had expired at %s, so another worker may have taken the task: "
                 "use a longer lock_for, or heartbeat=True",
@@ -418,7 +413,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
 
     def _stop_block(self, journal: Journal[T]) -> None:
         journal.ended = True
-        if isinstance(self.heartbeat, Heartbeat):
+        if self.heartbeat is not None:
             self.heartbeat.stop()
 
     def _end_with_pending_success(
@@ -474,7 +469,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
     ) -> bool:
         """Send the end, and return whether it is recorded. If not, note that on the error, or raise."""
         try:
-            if isinstance(self.heartbeat, Heartbeat):
+            if self.heartbeat is not None:
                 self.heartbeat.join()
             persist(journal.claim, partial(self._send_end, journal, finish))
         except (PynamoDBException, TrackerError) as unrecorded:

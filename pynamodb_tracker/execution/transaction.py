@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 from pynamodb.connection.table import TableConnection
 from pynamodb.transactions import TransactWrite
@@ -11,11 +11,8 @@ from pynamodb_tracker.exceptions import TrackerError, ValueNotStorableError
 from pynamodb_tracker.instrumentation import log
 from pynamodb_tracker.model.changes import changes_of
 from pynamodb_tracker.model.failure import add_note
-from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.row import T
 from pynamodb_tracker.transitions import Claim, PendingSuccess
-
-T = TypeVar("T", bound=TaskRow)
-
 
 Commit = Callable[[list[dict[str, Any]]], None]
 _MOST_ACTIONS = 100  # https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html

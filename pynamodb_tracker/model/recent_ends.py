@@ -54,8 +54,9 @@ def add_end(row: Any, step: int, start: datetime, end: datetime) -> list[End]:
 
 def fit_ends(ends: Sequence[End], stored: Item) -> list[End] | None:
     """Return the last ends that fit into the KB of a row. `stored` is the row after the write."""
-    room = -item_size({name: value for name, value in stored.items() if name != NAME}) % _KB - _SPARE - len(NAME)
-    left = list(ends)
+    left, others = list(ends), {**stored}
+    others.pop(NAME, None)
+    room = -item_size(others) % _KB - _SPARE - len(NAME)
     while left and len(encode_ends(left).encode()) > room:
         del left[0]
     return left or None

@@ -266,8 +266,9 @@ class Schema:
         pausable = self.use_case.pausable
         return lives_long if pausable is None else pausable
 
-    def connection(self) -> TableConnection:
-        return self.table.connection()
+    @cached_property
+    def connection(self) -> Callable[[], TableConnection]:
+        return self.table.connection
 
     def key(self, task_id: str) -> dict[str, dict[str, str]]:
         return {"task_id": {"S": task_id}, "use_case_id": {"S": self.use_case.name}}
@@ -305,7 +306,7 @@ class Schema:
         return self.use_case.read_shards if shard == _LANE else int(shard)
 
     def is_indexed(self, code: int) -> bool:
-        return end_of(code) != "succeeded" or self.use_case.index_succeeded
+        return self.use_case.index_succeeded or end_of(code) != "succeeded"
 
     def kept_for(self, code: int) -> timedelta | None:
         """Return how long to keep a task that ended in this state, or None."""

@@ -58,7 +58,7 @@ class DueTasks(Generic[T]):
         self.codes = codes
         self.now = now
         self.window = window
-        self.only = only  # the codes to include, or none for the step's pending, failed and in_progress
+        self.only = only or {codes.pending, codes.failed, codes.in_progress}  # the codes to include
         self.error_contains = error_contains  # A text that `last_error` contains, in any case
         self.goes_on = goes_on
         """Called before each entry, because finding a match may take long. The ids end when it returns False."""
@@ -98,7 +98,7 @@ class DueTasks(Generic[T]):
 
     def _find_waiting_positions(self, shards: slice, most: int | None) -> Iterator[Position]:
         scans = self._waiting_scans(shards)
-        found = (map(position, filter(self._matches, self._take_while_going(scan.entries(most)))) for scan in scans)
+        found = [map(position, filter(self._matches, self._take_while_going(scan.entries(most)))) for scan in scans]
         return heapq.merge(*found)
 
     def ids_in(self, shard: int, limit: int | None = None) -> Iterator[str]:
@@ -113,7 +113,9 @@ class DueTasks(Generic[T]):
         A code is missing if all its tasks wait for others. An extended lock expires later than returned.
         """
         found = {}
-        for code in filter(self._is_wanted, (self.codes.pending, self.codes.failed, self.codes.in_progress)):
+        for code in (self.codes.pending, self.codes.failed, self.codes.in_progress):
+            if code not in self.only:
+                continue
             entry = next(StateScan(self.model, code, self.window, shards=self.shards).entries(limit=1), None)
             if entry is None:
                 continue
@@ -159,12 +161,12 @@ class DueTasks(Generic[T]):
         return [
             StateScan(self.model, code, self.window, latest=self.now, with_data=with_data, shards=shards)
             for code in (self.codes.pending, self.codes.failed)
-            if self._is_wanted(code)
+            if code in self.only
         ]
 
     def _find_abandoned(self, *, with_data: bool) -> Iterator[T]:
         """Yield tasks with an expired lock. Only rows show whether a lock was extended."""
-        if not self._is_wanted(self.codes.in_progress):
+        if self.codes.in_progress not in self.only:
             return
         expired = self.now - self.model.tracker.margin
         scan = StateScan(
@@ -191,9 +193,6 @@ class DueTasks(Generic[T]):
 
     def _take_while_going(self, found: Iterator[V]) -> Iterator[V]:
         return takewhile(lambda _: self.goes_on is None or self.goes_on(), found)
-
-    def _is_wanted(self, code: int) -> bool:
-        return not self.only or code in self.only
 
     def _matches(self, item: Item) -> bool:
         return self.error_contains.casefold() in item.get("last_error", {}).get("S", "").casefold()

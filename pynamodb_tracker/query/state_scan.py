@@ -89,7 +89,8 @@ class StateScan(Generic[T]):
         self.code = code
         self.window = window
         self.latest_due_first = latest_due_first
-        self.latest = latest
+        # A finished task's due time is its end, so the window limits it.
+        self.latest = window.until if latest is None and model.tracker.ends_at(code) else latest
         self.after = after  # only entries that are due later than this, instead of the window
         self.with_data = with_data
         self.shards = shards
@@ -117,7 +118,7 @@ class StateScan(Generic[T]):
         return next(self._entries, None) is not None
 
     def has_position(self, at: Position) -> bool:
-        since, last = self.window.since, self._latest_due_time()
+        since, last = self.window.since, self.latest
         return (since is None or clock.stamp(since) <= at[0]) and (last is None or at[0] <= clock.stamp(last))
 
     def entries(self, limit: int | None = None) -> Iterator[Item]:
@@ -129,7 +130,7 @@ class StateScan(Generic[T]):
         first, later = _first_limit(limit, len(keys)), min(max(limit or PAGE, _ENTRIES_PER_UNIT), PAGE)
         shards = [self._pages(key, first, later) for key in keys]
         found = side_by_side(next, shards)
-        merged = (chain(first, chain.from_iterable(rest)) for first, rest in zip(found, shards, strict=True))
+        merged = [chain(first, chain.from_iterable(rest)) for first, rest in zip(found, shards, strict=True)]
         yield from heapq.merge(*merged, key=position, reverse=self.latest_due_first)
 
     def peek(self, most: int) -> tuple[list[Item], bool]:
@@ -193,18 +194,12 @@ class StateScan(Generic[T]):
             start=start,
             range_key_condition=StatusIndex.due_time > self.after
             if self.after
-            else window.key_condition(StatusIndex.due_time, self._latest_due_time()),
+            else window.key_condition(StatusIndex.due_time, self.latest),
             filter_condition=window.on_update_time(),
             index_name=INDEX,
             limit=limit,
             **options,
         )
-
-    def _latest_due_time(self) -> datetime | None:
-        """Return the latest due time. A finished task's due time is its end, so `until` limits it."""
-        if self.latest is None and self.model.tracker.ends_at(self.code):
-            return self.window.until
-        return self.latest
 
 
 def _first_limit(limit: int | None, shards: int) -> int:

@@ -17,7 +17,7 @@ from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.execution.run import Run
 from pynamodb_tracker.model import arguments
 from pynamodb_tracker.model.results import fingerprint, load_result
-from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.row import T, TaskRow
 from pynamodb_tracker.step.commands import StepCommands
 from pynamodb_tracker.step.definition import States, StepDefinition
 from pynamodb_tracker.step.functions import async_function_of, bind, function_of
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from pynamodb_tracker.step.functions import StepFunction
     from pynamodb_tracker.work.outcomes import Report
 
-T = TypeVar("T", bound=TaskRow)
 R = TypeVar("R")
 F = TypeVar("F")
 
@@ -386,7 +385,7 @@ class BoundStep(StepCommands[T]):
 
         chosen = function_of(self, function)
         arguments.check_threads(threads)
-        rate = self._check_batch(limit=limit, rate=rate, progress=progress, heartbeat=heartbeat)
+        arguments.check_flags(heartbeat=heartbeat)
         options: dict[str, Any] = {"threads": threads, "limit": limit, "rate": rate, "progress": progress, **which}
         batch = Batch(self._definition, partial(self.start, heartbeat=heartbeat), chosen, **options)
         try:
@@ -417,7 +416,7 @@ class BoundStep(StepCommands[T]):
 
         chosen = partial(call, async_function_of(self, function))
         arguments.check_threads(concurrency, "concurrency")
-        rate = self._check_batch(limit=limit, rate=rate, progress=progress, heartbeat=heartbeat)
+        arguments.check_flags(heartbeat=heartbeat)
         options: dict[str, Any] = {"threads": concurrency, "limit": limit, "rate": rate, "progress": progress, **which}
         batch = Batch(self._definition, partial(self.astart, heartbeat=heartbeat), chosen, **options)
         executor = TaskExecutor(batch.dispatcher, concurrency, batch.add)
@@ -427,14 +426,6 @@ class BoundStep(StepCommands[T]):
         finally:
             batch.close()
         return batch.report
-
-    @staticmethod
-    def _check_batch(*, limit: object, rate: float | None, progress: object, **flags: object) -> float | None:
-        arguments.check_limit("limit", limit)
-        arguments.check_flags(**flags)
-        if not (progress is None or callable(progress)) or arguments.is_async(progress):
-            raise TypeError(f"progress must be a function of the report that is not async, not {progress!r}")
-        return arguments.check_rate("rate", rate)
 
     def result(self, task: T | str) -> Any:
         """Return the step's stored result. None if it has none, has not succeeded, or runs again.

@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from itertools import repeat
-from typing import TYPE_CHECKING, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Generic, Literal
 
 from pynamodb_tracker import clock, transitions
 from pynamodb_tracker.aio.lazy import awaited
 from pynamodb_tracker.model import arguments
-from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.row import T
 
 if TYPE_CHECKING:
     from pynamodb_tracker.control.item import Pause
     from pynamodb_tracker.step.definition import StepDefinition
     from pynamodb_tracker.work.outcomes import Report
-
-T = TypeVar("T", bound=TaskRow)
 
 
 @arguments.named_as("BoundStep")

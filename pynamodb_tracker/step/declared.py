@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from pynamodb_tracker.model.arguments import shown, written_as
-from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.row import T
 from pynamodb_tracker.model.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.definition import DeclaredState, States
 
 if TYPE_CHECKING:
     from pynamodb_tracker.control.limit import ConcurrencyLimit
-
-T = TypeVar("T", bound=TaskRow)
 
 
 class Step:

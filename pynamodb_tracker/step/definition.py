@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypedDict, Unpack
 
 from pynamodb.constants import STRING
 
@@ -13,21 +14,19 @@ from pynamodb_tracker import clock, transitions
 from pynamodb_tracker.exceptions import ConcurrencyLimitReachedError, StepPausedError, TaskError, TaskNotStartableError
 from pynamodb_tracker.execution.retry_policy import RetryPolicy
 from pynamodb_tracker.model import arguments
-from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.row import T, TaskRow
 from pynamodb_tracker.model.status import Codes, Status, end_of
 from pynamodb_tracker.query.due import DueTasks
 from pynamodb_tracker.query.state_scan import Window
 from pynamodb_tracker.step.state import State, window
-from pynamodb_tracker.work.listeners import tell_created
 from pynamodb_tracker.writes import refusals
+from pynamodb_tracker.writes.participants import NewlyDue
 
 if TYPE_CHECKING:
     from pynamodb_tracker.control.item import Pause
     from pynamodb_tracker.control.limit import ConcurrencyLimit
     from pynamodb_tracker.control.slots import StepSlots
     from pynamodb_tracker.work.candidates import Candidates
-
-T = TypeVar("T", bound=TaskRow)
 
 
 class DeclaredStep(RetryPolicy, Protocol):
@@ -190,11 +189,12 @@ class StepDefinition(Generic[T]):
 
         check_caller(f"{self.model.__name__}.{self.codes.step}", self.declared.concurrency_limit)
 
-    def create(self, task_id: str, attributes: Mapping[str, Any], payload: str | None) -> None:
-        own = {**attributes}
+    def create(
+        self, task_id: str, attributes: Mapping[str, Any], trace: Mapping[str, str] | None, payload: str | None
+    ) -> None:
+        of_step = self.model, task_id, self.codes.pending, None
         also = None if payload is None else {self.statements.payload.attr_name: {STRING: payload}}
-        trace = own.pop("trace", None)
-        note_created(transitions.create(self.model, task_id, self.codes.pending, None, own, trace=trace, also=also))
+        note_created(transitions.create(*of_step, attributes, trace=trace, also=also))
 
     def reopen(
         self,
@@ -275,9 +275,20 @@ class StepDefinition(Generic[T]):
         return None
 
 
+_listeners: tuple[weakref.ref[Any], ...] = ()
+
+
+def add_listener(listener: Any) -> None:
+    """Call `note_created` of this dispatcher for each new task of this process, as long as the dispatcher exists."""
+    global _listeners  # noqa: PLW0603 - replaced as a whole, so that no thread sees it change
+    _listeners = (*(each for each in _listeners if each() is not None), weakref.ref(listener))
+
+
 def note_created(task: TaskRow) -> None:
     model = type(task)
-    tell_created(model, task.task_id, task.status, task.due_time, task.creation or "")
+    for each in _listeners:
+        if (listener := each()) is not None:
+            listener.note_created(NewlyDue(model, task.task_id, task.status, task.creation or "", task.due_time))
     if model.tracker.use_case.count_transitions:
         from pynamodb_tracker.control import flow  # noqa: PLC0415 - few use cases count
 

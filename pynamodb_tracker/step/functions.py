@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from pynamodb_tracker.exceptions import DefinitionError
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.model import arguments
-from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.row import T
 
-T = TypeVar("T", bound=TaskRow)
 R = TypeVar("R")
 
 if TYPE_CHECKING:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar, overload
+from typing import TYPE_CHECKING, overload
 
 from pynamodb_tracker.aio.lazy import awaited
 from pynamodb_tracker.model.arguments import check_flags, check_key, check_task_id, shown
 from pynamodb_tracker.model.data import to_json
-from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.row import T, TaskRow
 from pynamodb_tracker.model.signals import ReceivedSignal, SignalName, check_label
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pynamodb_tracker.features.signals import Sent
-
-T = TypeVar("T", bound=TaskRow)
 
 
 class BoundSignal(SignalName[T]):

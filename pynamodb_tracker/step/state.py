@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Protocol, overload
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.aio.lazy import ahead, awaited
 from pynamodb_tracker.clock import stamp
 from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.model.arguments import check_flags, check_limit, check_time
-from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.row import T, TaskRow
 from pynamodb_tracker.model.status import Status, end_of
 from pynamodb_tracker.query import due, full_scan
 from pynamodb_tracker.query.state_scan import StateScan, Window, position
@@ -19,8 +19,6 @@ from pynamodb_tracker.query.state_scan import StateScan, Window, position
 if TYPE_CHECKING:
     from pynamodb_tracker.model.cancelled import CancelRecord
     from pynamodb_tracker.step.pages import IndexPage, TaskPage
-
-T = TypeVar("T", bound=TaskRow)
 
 
 class State(Generic[T]):

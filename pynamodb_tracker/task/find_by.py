@@ -18,13 +18,12 @@ from pynamodb_tracker.aio.lazy import ahead, awaited
 from pynamodb_tracker.dynamodb.limits import mark_as_key
 from pynamodb_tracker.exceptions import DefinitionError
 from pynamodb_tracker.model.arguments import check_flags, check_key, check_limit, check_task_id, did_you_mean, shown
-from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.row import T, TaskRow
 from pynamodb_tracker.query.attribute_scan import AttributeScan, Place
 from pynamodb_tracker.step.pages import TaskPage, cursor_of, read_cursor
 from pynamodb_tracker.step.state import State, window
 
 M = TypeVar("M", bound=TaskRow)
-T = TypeVar("T", bound=TaskRow)
 
 _INDEX_NAME = re.compile(r"[A-Za-z0-9_.-]{3,255}")
 """https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/HowItWorks.NamingRulesDataTypes.html"""

@@ -1,16 +1,14 @@
 """A group of tasks that run one at a time."""
 
 from collections.abc import Callable
-from typing import Any, Generic, Protocol, TypeVar, overload
+from typing import Any, Generic, Protocol, overload
 
 from pynamodb_tracker.aio.lazy import awaited, in_thread
 from pynamodb_tracker.features.groups.queue import read_queue
 from pynamodb_tracker.features.groups.records import data_in
 from pynamodb_tracker.features.groups.repair import repair
 from pynamodb_tracker.model.arguments import check_limit
-from pynamodb_tracker.model.row import TaskRow
-
-T = TypeVar("T", bound=TaskRow)
+from pynamodb_tracker.model.row import T, TaskRow
 
 
 class Group(Generic[T]):

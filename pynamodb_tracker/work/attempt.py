@@ -20,7 +20,6 @@ from pynamodb_tracker.instrumentation import Hook, RunDetails, log
 from pynamodb_tracker.model.status import Codes, Status
 
 if TYPE_CHECKING:  # handlers do without these
-    from pynamodb_tracker.control.slots import Slot
     from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher
     from pynamodb_tracker.work.dispatcher import Dispatcher
     from pynamodb_tracker.work.outcomes import Outcome
@@ -35,16 +34,26 @@ class StoppedError(KeyboardInterrupt):
 class Attempt(Hook):
     """Starts one task, calls the function, and keeps the outcome. It sees its own run as a hook."""
 
-    given: Given | None = None
-    dispatcher: Dispatcher | None = None  # which has given it
-    batcher: WriteBatcher | None = None  # for the claim and the end, but not for the function
-    on_loss: Callable[[], object] = bool  # called when the lock is lost
+    on_loss: Callable[[], object] | None = None  # called when the lock is lost
 
-    def __init__(self, codes: Codes, task_id: str) -> None:
+    def __init__(
+        self,
+        codes: Codes,
+        task_id: str,
+        *,
+        given: Given | None = None,
+        dispatcher: Dispatcher | None = None,
+        batcher: WriteBatcher | None = None,
+    ) -> None:
+        """Prepare a try. A `dispatcher` may have `given` the task. The function does not share the `batcher`."""
         self.codes = codes
         self.task_id = task_id
+        self.given = given
+        self.dispatcher = dispatcher
+        self.batcher = batcher
         # The run and its outcome, as other hooks see them.
         self.details = RunDetails(codes.use_case_id, codes.step, task_id, clock.now())
+        self.claim_error: BaseException | None = None  # why the task could not be claimed
         self.value: object = None  # the function's result
         self.cut_short = threading.Event()  # set once nobody waits for the end to be recorded
         self.has_ended = threading.Event()
@@ -52,12 +61,9 @@ class Attempt(Hook):
         self._is_to_run_alone = False
         self._is_answered = False
         self._run: Run[Any] | None = None
-        self._slot: Slot | None = None  # until the run has it
-
-    def belong_to(self, dispatcher: Dispatcher, given: Given, batcher: WriteBatcher | None) -> None:
-        self.dispatcher, self.given, self.batcher, self._slot = dispatcher, given, batcher, given.slot
-        if given.slot is not None:
-            given.slot.run = self.details
+        self._slot = None if given is None else given.slot  # until the run has it
+        if self._slot is not None:
+            self._slot.run = self.details
 
     def run(self) -> None:
         """Run the step's function on the task, unless the work was stopped. Raise as `execute` does."""
@@ -98,11 +104,13 @@ class Attempt(Hook):
             self.details.error = None if self.outcome == "released" else exceptions.TrackerError(not_released)
         except BaseException as error:
             self.details.error = error
+            if self.claim_error is not None:
+                self.claim_error = error  # a cancellation may have come with the refusal
             if not (isinstance(error, Exception) or _is_own_cancellation(error)):
                 raise
         finally:
             if self._run is None:  # `start` has raised, so no run has called its hooks
-                self.on_end(self.details)
+                self.on_refuse(self.details)
 
     def _share_requests(self) -> tuple[AbstractContextManager[object], AbstractContextManager[object]]:
         """Return the run's context, which shares requests, and its function's, which does not."""
@@ -121,10 +129,14 @@ class Attempt(Hook):
         if self.given is not None and not self._is_to_run_alone:
             self.given.source.note_ended(self)
 
-    on_refuse = on_end
+    def on_refuse(self, run: RunDetails) -> None:
+        if run.attempt is None:  # otherwise it was claimed, and released before the block
+            self.claim_error = run.error
+        self.on_end(run)
 
     def on_lock_lost(self, run: RunDetails, error: Exception) -> None:  # noqa: ARG002 - as above
-        self.on_loss()
+        if self.on_loss is not None:
+            self.on_loss()
 
     def _note_claim(self) -> None:
         """Report the claim. Raise an error in the block to release the attempt if it must not continue.
@@ -152,7 +164,7 @@ class Attempt(Hook):
     def _answer(self) -> None:
         if not self._is_answered and self.dispatcher is not None and self.given is not None:
             self._is_answered = True
-            self.dispatcher.note_answer(self.given, lost_to_other=self.lost_to_other)
+            self.dispatcher.note_answer(self.given, lost_to_other=lost_to_other(self.claim_error))
 
     def settle(self) -> None:
         """Report the claim and leave the slot, if that was not done."""
@@ -190,7 +202,7 @@ class Attempt(Hook):
         Wait for a claim or an end that is on its way: its own thread then releases or ends the task, without retries.
         """
         self.cut_short.set()
-        if not self.was_claimed and self.has_ended.wait(seconds):
+        if self.details.attempt is None and self.has_ended.wait(seconds):
             return
         run, fields = self._run, self.details.log_fields
         if run is not None and run.give_back():
@@ -201,7 +213,7 @@ class Attempt(Hook):
 
     @property
     def outcome(self) -> Outcome:
-        if not self.was_claimed and isinstance(self.error, exceptions.TaskIgnoredError):
+        if isinstance(self.claim_error, exceptions.TaskIgnoredError):
             return "ignored"
         return self.details.outcome or "refused"
 
@@ -210,21 +222,8 @@ class Attempt(Hook):
         return self.details.error
 
     @property
-    def was_claimed(self) -> bool:
-        return self.details.attempt is not None
-
-    @property
-    def lost_to_other(self) -> bool:
-        return not self.was_claimed and lost_to_other(self.error)
-
-    @property
-    def was_refused(self) -> bool:
-        """Whether the task's state did not allow a start."""
-        return not self.was_claimed and isinstance(self.error, exceptions.TaskNotStartableError)
-
-    @property
     def task(self) -> Any:
-        return self.details.task if self.was_claimed else getattr(self.error, "task", None)
+        return getattr(self.claim_error, "task", None) if self.details.task is None else self.details.task
 
     @property
     def made_due(self) -> list[NewlyDue]:
@@ -234,12 +233,12 @@ class Attempt(Hook):
     @property
     def unexpected_error(self) -> BaseException | None:
         """The error that kept the task from starting, unless it is a refusal or a failed request."""
-        is_expected = self.was_claimed or isinstance(self.error, exceptions.TrackerError | PynamoDBException)
-        return None if is_expected else self.error
+        is_expected = isinstance(self.claim_error, exceptions.TrackerError | PynamoDBException)
+        return None if is_expected else self.claim_error
 
     def __str__(self) -> str:
         name = self.codes.step if self.given is None else self.given.source.work.name
-        attempt = f" (attempt {self.details.attempt})" if self.was_claimed else ""
+        attempt = "" if self.details.attempt is None else f" (attempt {self.details.attempt})"
         return f"{name} of {self.task_id!r}{attempt}"
 
 

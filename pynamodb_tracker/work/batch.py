@@ -7,6 +7,7 @@ from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_temporary
 from pynamodb_tracker.instrumentation import log
+from pynamodb_tracker.model import arguments
 from pynamodb_tracker.work.attempt import Attempt
 from pynamodb_tracker.work.dispatcher import Dispatcher
 from pynamodb_tracker.work.outcomes import Report
@@ -15,8 +16,8 @@ from pynamodb_tracker.work.source import FAILURES_IN_A_ROW, OnceThrough, StepWor
 
 def add_to(report: Report, attempt: Attempt) -> None:
     report.postponed += attempt.details.postponed
-    if attempt.outcome != "refused":
-        getattr(report, attempt.outcome).append(attempt.task_id)
+    if (outcome := attempt.outcome) != "refused":
+        getattr(report, outcome).append(attempt.task_id)
     elif isinstance(attempt.error, Exception):
         report.refused[attempt.task_id] = attempt.error
 
@@ -44,7 +45,12 @@ class Batch:
         progress: Callable[[Report], object] | None,
         **which: Any,
     ) -> None:
-        """`of` is the step's definition, and `which` chooses among its due tasks."""
+        """Check the arguments of `run_all`. `of` is the step's definition, and `which` chooses among its due tasks."""
+        arguments.check_limit("limit", limit)
+        given: object = progress
+        if not (given is None or callable(given)) or arguments.is_async(given):
+            raise TypeError(f"progress must be a function of the report that is not async, not {progress!r}")
+        rate = arguments.check_rate("rate", rate)
         self.report = Report()
         work = StepWork(of, start, function)
         self._source = OnceThrough(work, of.candidates(threads=threads, limit=limit, **which))
@@ -57,7 +63,7 @@ class Batch:
         if (error := attempt.unexpected_error) is not None:
             raise error
         add_to(self.report, attempt)
-        self._failures = self._failures + 1 if not attempt.was_claimed and concerns_all(attempt.error) else 0
+        self._failures = self._failures + 1 if concerns_all(attempt.claim_error) else 0
         if self._failures == FAILURES_IN_A_ROW:
             self._has_ended = True
             self.dispatcher.close()

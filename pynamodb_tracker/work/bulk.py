@@ -17,12 +17,11 @@ from pynamodb_tracker.dynamodb.connection import sharing_requests
 from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher
 from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.model.hydration import rows
-from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.row import T
 from pynamodb_tracker.work.outcomes import Report
 from pynamodb_tracker.work.threads import in_threads
 
 A = TypeVar("A")
-T = TypeVar("T", bound=TaskRow)
 
 _READ_TOGETHER = 100  # rows that one request reads ahead
 

@@ -185,7 +185,7 @@ class Candidates:
         number = 0
         while number < most:
             if (task_id := next(ids, None)) is None:
-                return not (spread and number)
+                return not spread or not number  # the ids from a random place are only some of the shard's
             while not (window.has_room or window.collided):
                 yield ANSWER
             if window.collided:

@@ -1,16 +1,19 @@
-"""Gives out the next task, from any step. Apart from short pauses, nothing else here waits.
+"""The dispatcher: gives threads the next task to try, from any step.
 
-Steps take turns, and one that has to wait is skipped. A look for a task has three moves: `_choose` takes a step,
-`StepSource.next` asks it, and `_return_source` returns it. The first and the last are atomic. tests/work/search.py goes
-through all orders of these moves.
+A thread that calls `take` makes three moves:
 
-An abandoned task may have killed its worker. So that it does not take others with it:
+    _choose         chooses the next step in turn that may have a task, or says how long to wait for one
+    _ask_source     asks the step's source for a task, which may send requests
+    _return_source  counts the task and gives it out, unless it must not start now
+
+The first and the last one hold a lock, which is never held during a request or a call of user code.
+tests/work/search.py goes through all orders of these moves. Each change wakes one waiting thread, which wakes another
+if it finds a task. Once nothing is left, all wake up.
+
+An abandoned task may have killed its worker. To keep it from killing other tasks' workers, too:
 
 - A dead worker's tasks run one at a time. After every eight that have ended, one more runs at the same time.
 - A task on its last attempt runs alone: it waits until all others have ended, and none starts beside it.
-
-The lock is never held during a request or a call of user code. Each change wakes one waiting thread, which wakes
-another if it finds a task. All wake up once there is nothing left.
 """
 
 import math
@@ -141,7 +144,7 @@ class Dispatcher:
                         self._order.append(source)
                         source.is_taken = True
                         self._looking += 1
-                        return source, self._seconds_until_turn(now)
+                        return source, self._seconds_until_turn(now) if self._interval else 0.0
             self._waiting.append(woken)
             looks = [source.next_look for source in self._order if not (source.is_taken or source.is_done)]
             if self._next_alone is not None and self._running:
@@ -161,7 +164,7 @@ class Dispatcher:
         return left is None or not (left.worker in self._dead or (left.is_last and self._running))
 
     def _seconds_until_turn(self, now: datetime) -> float:
-        """Return the seconds until the next task may start, even if the clock was set back."""
+        """Return the seconds until the rate lets the next task start, even if the clock was set back."""
         turn = self._turn
         if turn is None or not now < turn <= now + self._interval:
             self._turn = turn = now

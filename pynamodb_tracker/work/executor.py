@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.write_batcher import batcher_for
+from pynamodb_tracker.exceptions import TaskNotStartableError
 from pynamodb_tracker.model.worker_name import this_worker
 from pynamodb_tracker.work.attempt import Attempt
 from pynamodb_tracker.work.dispatcher import Dispatcher
@@ -35,7 +36,7 @@ class Executor:
         dispatcher: Dispatcher,
         concurrency: int,
         on_ended: OnEnded,
-        new_attempt: Callable[[Given], Attempt] = lambda given: Attempt(given.source.work.codes, given.task_id),
+        new_attempt: Callable[..., Attempt] = Attempt,
     ) -> None:
         self.dispatcher = dispatcher
         self.concurrency = concurrency
@@ -51,8 +52,10 @@ class Executor:
         self._changes = queue.SimpleQueue[None]()
 
     def begin(self, given: Given) -> Attempt:
-        attempt = self._new_attempt(given)
-        attempt.belong_to(self.dispatcher, given, self._batcher)
+        attempt = self._new_attempt(
+            given.source.work.codes, given.task_id, given=given, dispatcher=self.dispatcher, batcher=self._batcher
+        )
+        attempt.on_loss = self.note_loss
         self.running[attempt] = None
         return attempt
 
@@ -66,13 +69,17 @@ class Executor:
                     self._on_ended(attempt)
         finally:
             del self.running[attempt]
-            was_refused = attempt.was_refused or not attempt.was_begun
+            was_refused = not attempt.was_begun or isinstance(attempt.claim_error, TaskNotStartableError)
             if attempt.given is not None:
                 self.dispatcher.note_end(
                     attempt.given, attempt.made_due, was_refused=was_refused, again_alone=attempt.runs_again_alone
                 )
             if not any(attempt.error is error for error in self.errors):
                 attempt.forget()
+
+    def note_loss(self) -> None:
+        """Take note that a running attempt has lost its lock."""
+        raise NotImplementedError
 
     def fail(self, error: BaseException) -> None:
         """Keep an error that ends the work. Attempts that were given still run."""
@@ -164,7 +171,6 @@ class ThreadExecutor(Executor):
             while (given := self.dispatcher.take()) is not None:
                 self.start()
                 attempt = self.begin(given)
-                attempt.on_loss = self.note_change
                 try:
                     self._base.copy().run(attempt.run)
                 except BaseException as error:  # noqa: BLE001 - others are kept with the attempt
@@ -183,6 +189,9 @@ class ThreadExecutor(Executor):
 
     def note_change(self) -> None:
         self._changes.put(None)
+
+    def note_loss(self) -> None:
+        self.note_change()
 
     @property
     def has_ended(self) -> bool:

@@ -48,7 +48,7 @@ _LATEST = datetime.max.replace(tzinfo=UTC)
 
 
 class Backoff:
-    """A pause that doubles until it is reset. At least the `least` part of it is not random."""
+    """Pauses that double until `reset`. `least` is the share of each pause that is not random."""
 
     def __init__(self, longest: timedelta, *, least: float = 0.5) -> None:
         self._longest = longest

@@ -169,7 +169,10 @@ class StepSource:
 
     @property
     def _free(self) -> LeftBehind | None:
-        return next((task for task in list(self.held) if task.worker not in self.dead), None)
+        for task in list(self.held):
+            if task.worker not in self.dead:
+                return task
+        return None
 
     def _next_held(self) -> NextId:
         if (task := self._free) is None:

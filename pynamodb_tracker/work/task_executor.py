@@ -38,7 +38,7 @@ class TaskExecutor(Executor):
         self._room = threading.Semaphore(concurrency)
         self._finding = min(len(dispatcher.sources), concurrency, _FINDERS)  # threads that still look for tasks
         self._tasks: dict[asyncio.Task[None], Attempt] = {}
-        self._handed: dict[Given, None] = {}  # sent to the loop, but not begun there
+        self._handed: set[Given] = set()  # sent to the loop, but not begun there
         self._has_ended = asyncio.Event()
         self._is_stopping = False
         self._is_cut_short = False  # the grace time is over, so nobody waits for `_find`
@@ -91,6 +91,9 @@ class TaskExecutor(Executor):
             self.stop()
         self._room.release(self._finding or 1)
 
+    def note_loss(self) -> None:
+        self.call(self._cancel_lost)
+
     def _cancel_lost(self) -> None:
         """When stopping, cancel tasks with lost locks, because their results cannot be recorded."""
         for task, attempt in self._tasks.items():
@@ -126,7 +129,7 @@ class TaskExecutor(Executor):
 
         try:
             while self._room.acquire() and (given := self.dispatcher.take()) is not None:
-                self._handed[given] = None
+                self._handed.add(given)
                 if self._is_over or not self.call(self._begin, given):
                     self._leave_handed()
                     return
@@ -146,7 +149,7 @@ class TaskExecutor(Executor):
 
     def _leave_handed(self) -> None:
         while self._handed:
-            given, _ = self._handed.popitem()
+            given = self._handed.pop()
             if given.slot is not None:
                 given.slot.leave()
 
@@ -155,13 +158,14 @@ class TaskExecutor(Executor):
         super().give_back_slots()
 
     def _begin(self, given: Given) -> None:
-        if self._handed.pop(given, given) is not None:  # its slot was left, so nothing may begin
+        try:
+            self._handed.remove(given)
+        except KeyError:  # another thread has left its slot, so nothing may begin
             return
         attempt = self.begin(given)
         name, context = f"pynamodb_tracker {attempt}", self._base.copy()
         task = self._loop.create_task(self._keep_exits(attempt), name=name, context=context)
         self._tasks[task] = attempt
-        attempt.on_loss = partial(self.call, self._cancel_lost)
         task.add_done_callback(partial(self._end, attempt))
 
     async def _keep_exits(self, attempt: Attempt) -> None:

@@ -18,11 +18,11 @@ from pynamodb_tracker.instrumentation import log, log_fields
 from pynamodb_tracker.model import arguments
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.step.bound import BoundStep, bound_functions
+from pynamodb_tracker.step.definition import add_listener
 from pynamodb_tracker.step.functions import for_threads
 from pynamodb_tracker.work.attempt import Attempt
 from pynamodb_tracker.work.dispatcher import Dispatcher
 from pynamodb_tracker.work.executor import ThreadExecutor
-from pynamodb_tracker.work.listeners import add_listener
 from pynamodb_tracker.work.outcomes import Tally
 from pynamodb_tracker.work.polling import Polling
 from pynamodb_tracker.work.source import StepWork
@@ -172,7 +172,7 @@ def log_ended(attempt: Attempt) -> None:
     if details.skipped_occurrence:
         text = "%s gave up its occurrence and waits for the next one: %s"
         log.warning(text, attempt, attempt.task.last_error, extra=details.log_fields)
-    elif not attempt.was_claimed:
+    elif attempt.claim_error is not None:
         if isinstance(attempt.unexpected_error, Exception):
             source = attempt.given and attempt.given.source
             level = source.cooldown.log_level(attempt.task_id) if isinstance(source, Polling) else logging.ERROR

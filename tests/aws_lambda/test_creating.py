@@ -211,7 +211,7 @@ def test_an_interrupt_during_the_put_leaves_the_task_pending(
 
 def test_a_worker_that_dies_in_the_function_is_taken_over(clock: StoppedClock, context: Context) -> None:
     run: Any = Order.confirm.start("o-1")
-    run.create = partial(run.new_task, {"amount": 1})
+    run.create = partial(run.new_task, {"amount": 1}, None)
     die(cast("Any", SimpleNamespace(start=lambda _: run)), "o-1")
     clock.advance(timedelta(minutes=6))
 

@@ -10,7 +10,7 @@ import pytest
 from pynamodb_tracker import Report, TaskNotFoundError, TrackerError
 from pynamodb_tracker.execution.run import Run
 from pynamodb_tracker.testing import StoppedClock
-from pynamodb_tracker.work.attempt import Attempt
+from pynamodb_tracker.work.attempt import Attempt, lost_to_other
 from pynamodb_tracker.work.batch import add_to
 from tests.support.engines import empty_tables, opened
 from tests.support.workers import Broken, die
@@ -94,16 +94,20 @@ def test_a_task_that_another_worker_has_was_taken() -> None:
     die(Order.confirm, "o-1")
     attempt, report = attempted(raising(Broken())), Report()
     add_to(report, attempt)
-    assert (attempt.outcome, attempt.lost_to_other, attempt.was_claimed) == ("refused", True, False)
+    assert (attempt.outcome, lost_to_other(attempt.claim_error)) == ("refused", True)
     assert report.refused == {"o-1": attempt.error}
 
 
 def test_a_task_that_does_not_exist_or_is_ignored_was_not_taken() -> None:
     missing = attempted(raising(Broken()))
-    assert (missing.outcome, missing.lost_to_other, type(missing.error)) == ("refused", False, TaskNotFoundError)
+    assert (missing.outcome, lost_to_other(missing.claim_error), type(missing.error)) == (
+        "refused",
+        False,
+        TaskNotFoundError,
+    )
     Order.create("o-2", state=Order.confirm.ignored)
     ignored = attempted(raising(Broken()), task_id="o-2")
-    assert (ignored.outcome, ignored.lost_to_other) == ("ignored", False)
+    assert (ignored.outcome, lost_to_other(ignored.claim_error)) == ("ignored", False)
 
 
 def test_an_error_of_the_start_that_is_no_refusal_is_unexpected() -> None:

@@ -287,7 +287,7 @@ def test_a_task_that_is_cancelled_before_its_first_line_is_answered_and_does_not
         executor = TaskExecutor(dispatcher, 1, log_ended)
         source.window.note_sent()
         given = Given(source, "o-1", None, is_follow_up=False)
-        executor._handed[given] = None
+        executor._handed.add(given)
         executor._begin(given)
         [task] = executor._tasks
         task.cancel()

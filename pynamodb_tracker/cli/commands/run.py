@@ -309,12 +309,12 @@ class WatchedBatch:
         is_no_id = self.selection.is_named and isinstance(attempt.error, ValueError)
         if attempt.unexpected_error is not None and not is_no_id:
             raise attempt.unexpected_error
-        if self.selection.is_named and not attempt.was_claimed and isinstance(attempt.error, Exception):
-            self.report.refused[attempt.task_id] = attempt.error
+        if self.selection.is_named and isinstance(attempt.claim_error, Exception):
+            self.report.refused[attempt.task_id] = attempt.claim_error
         else:
             add_to(self.report, attempt)
         self.ran_ignored += self.runs_ignored and attempt.outcome != "refused"
-        self.taken += attempt.lost_to_other and not self.selection.is_named
+        self.taken += lost_to_other(attempt.claim_error) and not self.selection.is_named
         self.progress.show(self.done, self.numbers())
         if attempt.error is not None and attempt.outcome == "refused" and concerns_all(attempt.error):
             raise attempt.error
