@@ -13,21 +13,6 @@ GROUP = "g"
 TRANSACT = "TransactWriteItems"
 
 
-def entered_at_once(world: World) -> bool:
-    """Return whether two tasks that enter an idle group at once both have the turn."""
-    world.goes_wrong(lambda: world.theirs.create("p", group=GROUP), target=TRANSACT)
-    world.mine.create("o", group=GROUP)
-    return all(world.theirs.get_task(task_id).blockers is None for task_id in ("o", "p"))
-
-
-def entered_as_the_turn_ends(world: World) -> bool:
-    """Return whether a task that enters a group as its only task ends waits for nobody."""
-    world.theirs.create("p", group=GROUP, state=world.theirs.ship.pending)
-    world.goes_wrong(lambda: world.theirs.ship.run("p", lambda _: None), target=TRANSACT)
-    world.mine.create("o", group=GROUP)
-    return world.task.blockers is not None
-
-
 def ignored_in_another_group(world: World) -> bool:
     """Return whether a task is ignored that was created again, in another group, after the earlier one was read."""
     world.mine.create("o", group=GROUP)

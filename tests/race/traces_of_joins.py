@@ -38,33 +38,6 @@ def never_starts(world: World) -> bool:
     return bool(world.task.due_time == NEVER and not world.task.blockers)
 
 
-def one_more_child(world: World) -> bool:
-    """Return whether a child does not count for the run that waits for it once more, with another one."""
-    begin(world, "o/1")
-
-    def add() -> None:
-        world.theirs.ship.ignore("o", reason="again")
-        wait_for(world.theirs, "o/1", "o/2", also_from=[world.theirs.ship.ignored])
-
-    world.goes_wrong(add, target=TOGETHER)
-    end(world.mine, "o/1")
-    return bool(world.task.blockers != 1)
-
-
-def next_life_of_two(world: World) -> bool:
-    """Return whether it does so if others are left."""
-    begin(world, "o/1", "o/2")
-
-    def live_again() -> None:
-        world.theirs.delete_task("o")
-        world.theirs.create("o")
-        wait_for(world.theirs, "o/3", "o/4")
-
-    world.goes_wrong(live_again, target=TOGETHER)
-    end(world.mine, "o/1")
-    return bool(world.task.blockers != 2)
-
-
 def second_success(world: World) -> bool:
     """Return whether a child whose last step runs again counts again."""
     begin(world, "o/1", "o/2")

@@ -42,15 +42,6 @@ def asked_while_it_ended_in_a_transaction(world: World) -> bool:
     return bool(world.task.state == world.mine.ship.succeeded)
 
 
-def asked_as_it_ended_early(world: World) -> bool:
-    """Return whether this happens to a task whose run ends it before its last step."""
-    world.mine.create("o")
-    with world.mine.confirm.start("o") as ctx:
-        ctx.end_task()
-        ask(world.theirs, "a")
-    return bool(world.task.state == world.mine.ship.succeeded)
-
-
 def asked_after_the_look_of_a_transaction(world: World) -> bool:
     """Return whether a request is lost that comes after a transaction has read what its success takes in."""
     at_the_last_step(world)

@@ -1,6 +1,5 @@
 """The traces of tasks that repeat: each returns whether one is due at a time that its rule does not have."""
 
-from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -8,11 +7,9 @@ from typing import Any
 from pynamodb_tracker import Repeat
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.worker_name import this_worker
-from tests.engine.actions import PASS, Hold
+from tests.engine.actions import PASS
 from tests.race.traces_of_commands import begin_another_life, later_version
 from tests.support.fixtures import Frozen
-from tests.support.operations import Boom
-from tests.support.proxy_rules import arrive
 from tests.support.workers import die
 from tests.support.world import OVER, World, taken
 
@@ -119,28 +116,6 @@ def rule_changed_as_it_is_reopened(world: World) -> bool:
     world.goes_wrong(PASS, lambda: world.theirs.confirm.reopen("o"))
     world.mine.create_or_merge("o", repeat=Repeat.every(DAY, start=world.clock.now() + 2 * HOUR))
     return is_off_its_rule(world.task)
-
-
-def pinned_late(world: World) -> bool:
-    """Return whether a late copy of a pin changes for which occurrence the next round runs between its attempts."""
-    late, ran = Hold(), list[Any]()
-
-    def run(ctx: Any) -> None:
-        ran.append(ctx.occurrence)
-        raise Boom
-
-    begin(world)
-    world.clock.advance(4 * DAY)
-    world.goes_wrong(PASS, late)  # it is sent again
-    for step in (world.mine.confirm, world.mine.ship):
-        step.run("o", lambda _: None)
-    world.clock.advance(DAY)
-    for _ in range(2):
-        with suppress(Boom):
-            world.mine.confirm.run("o", run)
-        if not late.event.is_set():
-            arrive(world.proxy, late)
-    return bool(ran[0] != ran[1])
 
 
 def at_its_last_attempt(world: World) -> Frozen:

@@ -21,8 +21,8 @@ COMPLETE = [
 R reopens it then, d deletes it."""
 GUARDS = {
     ("version", any_version): ("12", Faults(), "two tasks have the turn"),
-    ("membership_seen", "ignore"): ("12iir", Faults(), "no task has the turn"),
-    ("membership_seen", "cancel"): ("12ccR", Faults(), "no task has the turn"),
+    ("membership_seen", "ignore"): ("12ir", Faults(), "no task has the turn"),
+    ("membership_seen", "cancel"): ("12cR", Faults(), "no task has the turn"),
     ("membership_seen", "reopen"): ("12ir", Faults(), "the group says that another one has the turn"),
 }
 

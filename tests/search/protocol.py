@@ -1,17 +1,18 @@
 """A protocol: calls of the library itself by several programs, whose requests meet in one table in any order.
 
-A program is stopped at each request and continued with the answer, from the beginning, which is possible because it
-does the same whenever it gets the same answers at the same times. So guards, values, and what the library decides by an
-answer, are those of the code. Between a request and its answer the others go on; requests and answers get lost, are
-delivered twice, or arrive late; programs die; time passes, and clocks differ.
+A program runs from the beginning of a call with the answers that it got, and then to the end of the call as if it were
+alone, which shows its requests on that way; with another answer, it runs from the beginning again. This is possible
+because it does the same whenever it gets the same answers at the same times. So guards, values, and what the library
+decides by an answer, are those of the code. Between a request and its answer the others go on; requests and answers get
+lost, are delivered twice, or arrive late; programs die; time passes, and clocks differ.
 """
 
-import json
 import logging
 import os
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache, partial
 from itertools import count
@@ -28,7 +29,7 @@ from pynamodb_tracker.control import records
 from pynamodb_tracker.dynamodb import transact_write
 from pynamodb_tracker.dynamodb.connection import SharedConnection
 from pynamodb_tracker.writes import lock
-from tests.search.table import Rows, answered, dumped, with_bytes
+from tests.search.table import Rows, answered, dumped, loaded
 
 BASE = datetime(2026, 1, 1, tzinfo=UTC)
 TICK = timedelta(minutes=10)
@@ -71,16 +72,33 @@ class Program(NamedTuple):
     behind: int = 0
 
 
-class Actor(NamedTuple):
-    """Where a program is."""
+Request = tuple[str, str]
+"""An operation, and the text of its request."""
 
-    call: int = 0
+
+@dataclass(frozen=True, eq=False)
+class Actor:
+    """Where a program is. There is one for each way to get there, so two that are equal are the same."""
+
+    call: int
     history: tuple[tuple[str, float], ...] = ()
     """The answers in this call, and the times at which they came; the first one is its beginning."""
-    request: tuple[str, str] | None = None
+    request: Request | None = None
     """What it has sent."""
     notes: tuple[str, ...] = ()
     """What it has remembered in this call."""
+    after: dict[tuple[str, float | None], tuple["Actor", tuple[str, ...]]] = field(default_factory=dict)
+    """Where it is after an answer at some time, and what it has remembered until then; at any time if that is None."""
+
+
+class Asked(NamedTuple):
+    """A request of a program, or the end of its call."""
+
+    request: Request | None
+    notes: tuple[str, ...]
+    """What it has remembered before that."""
+    looked: bool
+    """Whether it has read the clock since the last answer."""
 
 
 class State(NamedTuple):
@@ -88,16 +106,12 @@ class State(NamedTuple):
 
     rows: Rows
     actors: tuple[Actor, ...]
-    late: tuple[tuple[str, str], ...]
+    late: tuple[Request, ...]
     """What may still arrive once more."""
     now: int
     faults: Faults
     """What may still go wrong."""
     notes: tuple[str, ...]
-
-
-class _Stopped(BaseException):
-    """A program has sent a request whose answer is not known yet."""
 
 
 class Protocol:
@@ -112,11 +126,11 @@ class Protocol:
     ) -> None:
         """`rows` are what the table has at first."""
         self._programs, self.faults, self.broken, self._rows = programs, faults, broken, rows
-        self._continued: dict[tuple[Any, ...], Actor] = {}
+        self._between = [[Actor(call) for call in range(len(each.calls) + 1)] for each in programs]
 
     def start(self) -> State:
         """Return the state in which no program has begun."""
-        return State(self._rows, tuple(Actor() for _ in self._programs), (), 0, self.faults, ())
+        return State(self._rows, tuple(actors[0] for actors in self._between), (), 0, self.faults, ())
 
     def following(self, state: State) -> Iterator[tuple[str, State]]:
         """Yield what may happen."""
@@ -135,9 +149,7 @@ class Protocol:
             elif actor.call < len(program.calls):
                 yield f"{program.name} begins", self._continue(state, number, actor, "")
 
-    def _of_request(
-        self, state: State, number: int, actor: Actor, request: tuple[str, str]
-    ) -> Iterator[tuple[str, State]]:
+    def _of_request(self, state: State, number: int, actor: Actor, request: Request) -> Iterator[tuple[str, State]]:
         rows, answer = answered(state.rows, *request)
         applied, faults, name = state._replace(rows=rows), state.faults, _told(request)
         is_write = request[0] not in ("GetItem", "BatchGetItem", "Query")
@@ -161,60 +173,72 @@ class Protocol:
             gone = state._replace(faults=less, late=copied)
             yield f"{name} is on its way, nobody waits for it", self._continue(gone, number, actor, "lost")
         if faults.deaths:
-            dead = Actor(len(self._programs[number].calls))
+            dead = self._between[number][-1]
             gone = state._replace(faults=faults._replace(deaths=faults.deaths - 1), late=copied)
             yield f"dies, {name} is on its way", gone._replace(actors=_with(state.actors, number, dead))
 
     def _continue(self, state: State, number: int, actor: Actor, answer: str) -> State:
         """Return the state after a program has got an answer, and gone on to its next request."""
         late = self._programs[number].behind + number % 2 * self.faults.behind / TICK.total_seconds()
-        history = (*actor.history, (answer, state.now - late))
-        key = number, actor.call, history
-        if key not in self._continued:
-            self._continued[key] = self._replayed(number, actor.call, history)
-        after = self._continued[key]
-        new = [each for each in after.notes[len(actor.notes) :] if not each.startswith("_")]
-        notes = tuple(sorted({*state.notes, *new}))
-        if after.request is None:
-            after = Actor(after.call)
+        time = state.now - late
+        found = actor.after.get((answer, None)) or actor.after.get((answer, time))
+        if found is None:
+            found = self._replayed(state.rows, number, actor, (answer, time))
+        after, remembered = found
+        new = [each for each in remembered[len(actor.notes) :] if not each.startswith("_")]
+        notes = tuple(sorted({*state.notes, *new})) if new else state.notes
         return state._replace(actors=_with(state.actors, number, after), notes=notes)
 
-    def _replayed(self, number: int, call: int, history: tuple[tuple[str, float], ...]) -> Actor:
-        """Run a call from its beginning, with the answers so far; return where it is then."""
-        client = _Client(history, number, call)
-        _notes.clear()
-        with client.in_place(), suppress(_Stopped):
-            self._programs[number].calls[call]()
-        if client.request is None:
-            return Actor(call + 1, (), None, tuple(_notes))
-        return Actor(call, history, client.request, tuple(client.notes))
+    def _replayed(self, rows: Rows, number: int, actor: Actor, now: tuple[str, float]) -> tuple[Actor, tuple[str, ...]]:
+        """Run a call from its beginning to its end, with the answers so far, and then with what the table answers."""
+        client = _Client(rows, [*actor.history, now], number, actor.call)
+        client.run(self._programs[number].calls[actor.call])
+        way = []
+        for at, (request, notes, looked) in enumerate(client.asked, start=len(actor.history)):
+            answer, time = client.history[at]
+            after = self._between[number][actor.call + 1]
+            if request is not None:
+                after = Actor(actor.call, (*actor.history, (answer, time)), request, notes)
+            actor.after[answer, time if looked else None] = after, notes
+            way.append((after, notes))
+            actor = after
+        return way[0]
 
 
 class _Client(clock.Clock):
     """The client, the clock and the tokens of a program that is replayed."""
 
-    def __init__(self, history: Sequence[tuple[str, float]], number: int, call: int) -> None:
-        self._history, self.place, self._at = history, f"{number:02x}{call:02x}", 0
-        self._drawn = 0
-        self.request: tuple[str, str] | None = None
-        self.notes: list[str] = []
-        """What was remembered before the request."""
+    def __init__(self, rows: Rows, history: list[tuple[str, float]], number: int, call: int) -> None:
+        self._rows, self.history, self.place, self._at = rows, history, f"{number:02x}{call:02x}", 0
+        self._drawn, self._looked = 0, False
+        self.asked: list[Asked] = []
+        """What it has sent after the history that was given."""
 
-    @contextmanager
-    def in_place(self) -> Iterator[None]:
-        """Let the library use this clock, client and tokens."""
+    def run(self, call: Callable[[], object]) -> None:
+        """Make a call while the library uses this clock, client and tokens."""
         before = clock.use(self)
         lock._last, lock._passed = 0, count(1)
         _current.append(self)
+        _notes.clear()
         try:
-            yield
+            call()
         finally:
             _current.pop()
             clock.use(before)
+        self._ask(None)
+
+    def _ask(self, request: Request | None) -> None:
+        self.asked.append(Asked(request, tuple(_notes), self._looked))
+        self._looked = False
 
     def now(self) -> datetime:
         """Return the time of the last answer."""
-        return BASE + self._history[self._at][1] * TICK
+        return BASE + self._time * TICK
+
+    @property
+    def _time(self) -> float:
+        self._looked |= self._at + 1 == len(self.history)
+        return self.history[self._at][1]
 
     def seconds_until(self, time: datetime) -> float:  # noqa: ARG002 - the time is never reached
         return float("inf")
@@ -224,25 +248,26 @@ class _Client(clock.Clock):
 
     def time_ns(self) -> int:
         """Return the time from which tokens are made; no two calls have the same."""
-        return int((16 + self._history[self._at][1]) * 0x10000) + int(self.place, 16) * 16
+        return int((16 + self._time) * 0x10000) + int(self.place, 16) * 16
 
     def urandom(self, size: int) -> bytes:
         self._drawn += 1
         return bytes.fromhex(self.place).ljust(size - 1, b"\0") + bytes([self._drawn])
 
     def _make_api_call(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:
-        if self.request is not None:  # it was stopped, and cleans up
-            raise _Stopped
-        if self._at + 1 == len(self._history):
+        if self._at + 1 == len(self.history):
             request.pop("ReturnConsumedCapacity", None)
             request.pop("ClientRequestToken", None)
-            self.request, self.notes = (operation, dumped(request)), list(_notes)
-            raise _Stopped
+            asked = operation, dumped(request)
+            self._ask(asked)
+            assert len(self.history) < _MOST_REQUESTS, "a call that ends by no answer"
+            self._rows, answer = answered(self._rows, *asked)
+            self.history.append((answer, self.history[-1][1]))
         self._at += 1
-        answer = self._history[self._at][0]
+        answer, _ = self.history[self._at]
         if answer == "lost":
             raise ReadTimeoutError(endpoint_url="")
-        found = json.loads(answer.removeprefix("repeated "), object_hook=with_bytes)
+        found = loaded(answer.removeprefix("repeated "))
         if "error" not in found:
             return dict(found)
         response: Any = {
@@ -255,6 +280,8 @@ class _Client(clock.Clock):
 
 
 _current: list[_Client] = []
+
+_MOST_REQUESTS = 100
 
 
 def _nothing(*_: object) -> None: ...
@@ -322,7 +349,7 @@ def value(item: Mapping[str, Any], name: str) -> Any:
 @cache
 def _told(request: tuple[str, str]) -> str:
     operation, text = request
-    found = json.loads(text)
+    found = loaded(text)
     writes = [next(iter(each.values())) for each in found["TransactItems"]] if "TransactItems" in found else [found]
     changes = [each.get("UpdateExpression") or "" for each in writes]
     names = partial(map, lambda each: each.get("ExpressionAttributeNames", {}))

@@ -4,6 +4,7 @@ from collections import deque
 from typing import NamedTuple
 
 from tests.search.protocol import Protocol, State
+from tests.support.uncollected import uncollected
 
 
 class Found(NamedTuple):
@@ -20,6 +21,11 @@ class Found(NamedTuple):
 
 def search(protocol: Protocol, *, most: int) -> Found:
     """Search until something is broken, nothing is left, or so many states were seen."""
+    with uncollected():
+        return _search(protocol, most)
+
+
+def _search(protocol: Protocol, most: int) -> Found:
     start = protocol.start()
     before: dict[State, tuple[State, str] | None] = {start: None}
     waiting = deque([start])

@@ -35,9 +35,19 @@ def dumped(value: Any) -> str:
     return json.dumps(value, sort_keys=True, default=bytes.hex)
 
 
-def with_bytes(value: dict[str, Any]) -> dict[str, Any]:
-    """Return a part of an answer as a client has it: bytes in place of their text."""
-    return {"B": bytes.fromhex(value["B"])} if isinstance(value.get("B"), str) else value
+@cache
+def loaded(text: str) -> Any:
+    """Return what such a text is about, as a client has it. It is the same object each time."""
+    return json.loads(text, object_hook=_Unchanged)
+
+
+class _Unchanged(dict[str, Any]):
+    """A part of an answer that all calls get which are answered so. It has bytes in place of their text."""
+
+    def __init__(self, value: dict[str, Any]) -> None:
+        super().__init__({"B": bytes.fromhex(value["B"])} if isinstance(value.get("B"), str) else value)
+
+    __setitem__ = __delitem__ = pop = update = setdefault = None  # type: ignore[assignment]
 
 
 def keys_of(item: Item) -> str:
@@ -47,14 +57,15 @@ def keys_of(item: Item) -> str:
 
 def item_at(rows: Rows, key: str) -> Item:
     """Return an item of the table; an empty one if there is none."""
-    item: Item = json.loads(dict(rows).get(key, "{}"))
+    item: Item = loaded(dict(rows).get(key, "{}"))
     return item
 
 
 @cache
 def answered(rows: Rows, operation: str, text: str) -> tuple[Rows, str]:
     """Return the table after a request, and the answer: what it returns, or the error, under its code."""
-    request, items = json.loads(text), {key: json.loads(item) for key, item in rows}
+    request, before = loaded(text), {key: loaded(item) for key, item in rows}
+    items = dict(before)
     if operation == "TransactWriteItems":
         answer = _transaction(items, request)
     elif operation == "GetItem":
@@ -68,7 +79,9 @@ def answered(rows: Rows, operation: str, text: str) -> tuple[Rows, str]:
         answer = _queried(items.values(), request)
     else:
         answer = _written(items, operation, request)
-    return tuple(sorted((key, dumped(item)) for key, item in items.items())), dumped(answer)
+    changed = {key: dumped(item) for key, item in items.items() if item is not before.get(key)}
+    after = {key: item for key, item in rows if key in items} | changed
+    return tuple(sorted(after.items())), dumped(answer)
 
 
 def _transaction(items: dict[str, Item], request: Item) -> Item:
@@ -99,7 +112,7 @@ def _written(items: dict[str, Item], operation: str, request: Item) -> Item:
         items.pop(place, None)
     elif operation == "UpdateItem":
         before = before or key
-        items[place] = after = json.loads(json.dumps(before))
+        items[place] = after = dict(before)
         for change in _changes(request.get("UpdateExpression", "")):
             change(before, after, names, values)
     returned = {"ALL_NEW": items.get(place), "ALL_OLD": before}.get(request.get("ReturnValues", ""))
@@ -270,13 +283,14 @@ def _found(item: Item, path: list[str]) -> Any:
 
 
 def _stored(item: Item, path: list[str], value: Any) -> None:
-    for each in path[:-1]:
-        if path[-1].startswith("["):
-            break
-        item = item[each]["M"]
+    """Store a value in an item, or remove it; copy the maps and the list around it, which other items share."""
     if path[-1].startswith("["):
-        item[path[-2]]["L"].append(value)
-    elif value is None:
+        *path, _ = path
+        value = {"L": [*_found(item, path)["L"], value]}
+    for each in path[:-1]:
+        item[each] = {"M": dict(item[each]["M"])}
+        item = item[each]["M"]
+    if value is None:
         item.pop(path[-1], None)
     else:
         item[path[-1]] = value

@@ -23,7 +23,7 @@ class Mutant:
     old: str
     new: str
     problem: str
-    setups: tuple[str, ...]
+    setup: str
 
     def __str__(self) -> str:
         return self.name
@@ -49,7 +49,7 @@ MUTANTS = [
         "self._started + self._looking < self._limit",
         "self._started < self._limit",
         "more tasks start than the limit allows",
-        ("limit", "limit over steps"),
+        "limit over steps",
     ),
     Mutant(
         "over while a thread looks",
@@ -58,7 +58,7 @@ MUTANTS = [
         "bool(self._running or self._looking)",
         "bool(self._running)",
         "a thread left although there was more",
-        ("limit", "made due"),
+        "unlocked",
     ),
     Mutant(
         "over while an attempt runs",
@@ -67,7 +67,7 @@ MUTANTS = [
         "bool(self._running or self._looking)",
         "bool(self._looking)",
         "a thread left although there was more",
-        ("made due",),
+        "limit over steps",
     ),
     Mutant(
         "two threads ask one step",
@@ -75,8 +75,8 @@ MUTANTS = [
         "_choose",
         "source.is_taken = True",
         "pass",
-        "",
-        ("3 tasks",),
+        "more claims are unanswered than the window allows",
+        "3 tasks",
     ),
     Mutant(
         "the end wakes nobody",
@@ -85,7 +85,7 @@ MUTANTS = [
         "self._wake_all()",
         "pass",
         "a thread sleeps although all is over",
-        ("3 threads",),
+        "3 threads",
     ),
     Mutant(
         "a slot is kept if the task must not start",
@@ -94,7 +94,7 @@ MUTANTS = [
         "given.slot.leave()",
         "pass",
         "a slot is held at the end",
-        ("slots and a stop",),
+        "slots and a stop",
     ),
     Mutant(
         "a found task wakes nobody",
@@ -103,7 +103,7 @@ MUTANTS = [
         "self._wake_one()\n                return given",
         "return given",
         "a thread sleeps although a step is ready",
-        ("3 tasks", "limit", "made due", "loop of two finders"),
+        "3 tasks",
     ),
     Mutant(
         "a task is given after the stop",
@@ -112,7 +112,7 @@ MUTANTS = [
         "not (self.stopped.is_set() or self._is_closed)",
         "True",
         "a task was given after the stop",
-        ("slots and a stop",),
+        "last attempt and a stop",
     ),
     Mutant(
         "an answer wakes nobody",
@@ -121,7 +121,7 @@ MUTANTS = [
         "self._wake_one()",
         "pass",
         "a thread sleeps although a step is ready",
-        ("3 tasks", "loop"),
+        "3 tasks",
     ),
     Mutant(
         "an end wakes nobody",
@@ -130,7 +130,7 @@ MUTANTS = [
         "self._wake_one()",
         "pass",
         "sleep",
-        ("loop", "loop with a limit", "loop of two finders"),
+        "loop with an unlocked one",
     ),
     Mutant(
         "a refused task counts for the limit",
@@ -139,7 +139,7 @@ MUTANTS = [
         "self._started -= was_refused",
         "pass",
         "a task that was due was not tried",
-        ("limit", "limit over steps"),
+        "limit over steps",
     ),
     Mutant(
         "a stop wakes nobody",
@@ -148,7 +148,7 @@ MUTANTS = [
         "self.wake()",
         "pass",
         "a thread sleeps after the stop",
-        ("slots and a stop",),
+        "last attempt and a stop",
     ),
     Mutant(
         "the window does not wait for answers",
@@ -157,7 +157,7 @@ MUTANTS = [
         "while not (window.has_room or window.collided):",
         "while False:",
         "more claims are unanswered than the window allows",
-        ("3 tasks",),
+        "3 tasks",
     ),
     Mutant(
         "what is made due is dropped at the end",
@@ -165,8 +165,8 @@ MUTANTS = [
         "_may_have_more",
         "self._is_exhausted and not self._behind and",
         "self._is_exhausted and",
-        "",
-        ("made due",),
+        "a task that was due was not tried",
+        "loop",
     ),
     Mutant(
         "what is made due is tried once more",
@@ -175,7 +175,7 @@ MUTANTS = [
         "if self.candidates.count_in(task_id):",
         "if True:",
         "a task was tried twice",
-        ("made due",),
+        "made due",
     ),
     Mutant(
         "a pause keeps what is made due",
@@ -184,7 +184,7 @@ MUTANTS = [
         "self.pause is not None or not (",
         "not (",
         "a state cannot end",
-        ("pause",),
+        "pause",
     ),
     Mutant(
         "a step that waits for a slot is not asked again",
@@ -193,7 +193,7 @@ MUTANTS = [
         "self.work.slots.may_have or now >= self.look_at",
         "False",
         "all sleep",
-        ("slots", "slots of others"),
+        "loop with slots",
     ),
     Mutant(
         "a last attempt starts beside others",
@@ -202,7 +202,7 @@ MUTANTS = [
         " or (left.is_last and self._running)",
         "",
         "a task runs beside one that has to run alone",
-        ("last attempt",),
+        "last attempt",
     ),
     Mutant(
         "others start beside a last attempt",
@@ -211,7 +211,7 @@ MUTANTS = [
         "self._alone is not None or",
         "",
         "a task runs beside one that has to run alone",
-        ("last attempt", "last attempt among steps"),
+        "loop with an unlocked one",
     ),
     Mutant(
         "others start before a last attempt",
@@ -220,7 +220,7 @@ MUTANTS = [
         " or self._next_alone not in (None, given.source)",
         "",
         "a task starts before the one that waits to run alone",
-        ("last attempt among steps", "last attempts of others"),
+        "last attempt among steps",
     ),
     Mutant(
         "steps are asked before a last attempt",
@@ -229,7 +229,7 @@ MUTANTS = [
         "waits_alone = source.waits_alone and self._next_alone is None",
         "pass",
         "a task starts before the one that waits to run alone",
-        ("last attempt among steps", "last attempts of others"),
+        "last attempt among steps",
     ),
     Mutant(
         "steps are asked beside a last attempt",
@@ -238,7 +238,7 @@ MUTANTS = [
         "return self._alone is None",
         "return True",
         "a step is asked although a task runs alone",
-        ("last attempt",),
+        "last attempt",
     ),
     Mutant(
         "the end of a last attempt is not noted",
@@ -247,7 +247,7 @@ MUTANTS = [
         "self._alone = None",
         "pass",
         "all sleep",
-        ("last attempt", "last attempts"),
+        "last attempts",
     ),
     Mutant(
         "a step whose task need not wait any more is waited for",
@@ -256,7 +256,7 @@ MUTANTS = [
         "source if source.waits_alone else None",
         "source",
         "sleep",
-        ("last attempt and a pause",),
+        "last attempt and a pause",
     ),
     Mutant(
         "two tasks of a dead worker are taken over",
@@ -265,7 +265,7 @@ MUTANTS = [
         "left.worker in self._dead or",
         "",
         "two tasks of a dead worker run at once",
-        ("takeovers", "takeovers of steps"),
+        "takeovers of steps",
     ),
     Mutant(
         "the end of a takeover is not noted",
@@ -273,17 +273,8 @@ MUTANTS = [
         "note_end",
         "self._note_takeover(given.left.worker, running=-1, ended=not was_refused)",
         "pass",
-        "",
-        ("takeovers",),
-    ),
-    Mutant(
-        "tasks of a dead worker are dropped",
-        OnceThrough,
-        "is_done",
-        " or self.held",
-        "",
-        "",
-        ("takeovers",),
+        "a state cannot end",
+        "takeovers",
     ),
     Mutant(
         "a claimed last attempt stays beside others",
@@ -292,7 +283,7 @@ MUTANTS = [
         "if self._running == 1:",
         "if True:",
         "a task runs beside one that has to run alone",
-        ("unlocked",),
+        "loop with an unlocked one",
     ),
     Mutant(
         "a last attempt that was released is not given again",
@@ -301,7 +292,7 @@ MUTANTS = [
         "if again_alone:",
         "if False:",
         "a task that was due was not tried",
-        ("unlocked",),
+        "loop with an unlocked one",
     ),
     Mutant(
         "a slot that is left wakes nobody",
@@ -310,6 +301,6 @@ MUTANTS = [
         "self._wake_all()",
         "pass",
         "sleep",
-        ("slots of others", "slots and a stop"),
+        "slots of others",
     ),
 ]

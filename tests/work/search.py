@@ -1,12 +1,12 @@
 """A search through all orders in which threads may ask a dispatcher, with every answer that tasks may give.
 
 It drives the code of Dispatcher, StepSource and Candidates itself, by its three moves: `_choose`, `_ask_source` and
-`_return_source`. A generator cannot be copied, so each state is reached by making its moves again from the start.
+`_return_source`. A generator cannot be copied, so the first move from a state changes its world, and each other one
+repeats all moves from the start.
 """
 
 import threading
 from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from random import Random
@@ -22,6 +22,7 @@ from pynamodb_tracker.work.dispatcher import Dispatcher
 from pynamodb_tracker.work.source import Given, OnceThrough, StepSource, StepWork
 from pynamodb_tracker.writes.participants import NewlyDue
 from tests.support.shop import Order
+from tests.support.uncollected import uncollected
 
 CODES = dict(zip("abc", Order.tracker.steps, strict=False))
 
@@ -101,10 +102,9 @@ class World:
 
     def __init__(self, setup: Setup, moves: tuple[Move, ...] = ()) -> None:
         self.setup, self.faults = setup, dict(setup.faults)
-        self._random = vars(candidates)["RANDOM"]
-        vars(candidates)["RANDOM"] = Random(1)  # repeatable moves
+        self._random = Random(1)  # repeatable moves
         self.clock = StoppedClock(datetime(2026, 1, 1, tzinfo=UTC))
-        self._before = clock.use(self.clock)
+        self._activate()
         self.slots = None if setup.slots is None else Slots(setup.slots)
         self.is_paused = False
         self.sources = [self._source(name, ids) for name, ids in setup.steps.items()]
@@ -121,9 +121,16 @@ class World:
         for move in moves:
             self.make(move)
 
-    def close(self) -> None:
-        clock.use(self._before)
+    def _activate(self) -> None:
+        """Let the library use the clock and the random numbers of this world."""
+        clock.use(self.clock)
         vars(candidates)["RANDOM"] = self._random
+
+    def after(self, move: Move) -> "World":
+        """Return this world after a move."""
+        self._activate()
+        self.make(move)
+        return self
 
     def _source(self, name: str, ids: str) -> OnceThrough:
         definition: Any = SimpleNamespace(
@@ -138,22 +145,23 @@ class World:
             return task_id
         return LeftBehind(task_id, worker.rstrip("!"), is_last=worker.endswith("!"))
 
-    def moves(self) -> Iterator[Move]:
-        for number, thread in enumerate(self.threads):
-            if thread.at == "idle" and self.room:
-                yield number, "acquire"
-            elif thread.at in ("choose", "ask", "gave", "release"):
-                yield number, thread.at
-            elif thread.at == "wait" and thread.woken.is_set():
-                yield number, "wake"
-            elif thread.at == "claim":
-                yield number, "ok"
-                yield from ((number, fault) for fault in ("taken", "refused") if self.faults.get(fault))
-            elif thread.at == "run":
-                yield number, "done"
-                if self.faults.get("makes"):
-                    yield number, "makes"
-        yield from ((-1, fault) for fault in ("stop", "close", "pause", "steal") if self.faults.get(fault))
+    def moves(self) -> list[Move]:
+        """Return what may happen, once for threads that do not differ."""
+        different = {self._key_of(thread): number for number, thread in reversed([*enumerate(self.threads)])}
+        threads = [(number, move) for number in sorted(different.values()) for move in self._moves_of(number)]
+        return threads + [(-1, fault) for fault in ("stop", "close", "pause", "steal") if self.faults.get(fault)]
+
+    def _moves_of(self, number: int) -> list[str]:
+        thread = self.threads[number]
+        if thread.at == "idle":
+            return ["acquire"] if self.room else []
+        if thread.at == "wait":
+            return ["wake"] if thread.woken.is_set() else []
+        if thread.at == "claim":
+            return ["ok", *(fault for fault in ("taken", "refused") if self.faults.get(fault))]
+        if thread.at == "run":
+            return ["done", "makes"] if self.faults.get("makes") else ["done"]
+        return [thread.at] if thread.at in ("choose", "ask", "gave", "release") else []
 
     def make(self, move: Move) -> None:
         number, name = move
@@ -298,18 +306,7 @@ class World:
             )
             for each in self.sources
         ]
-        threads = [
-            (
-                each.at,
-                each.woken.is_set() if each.at == "wait" else None,
-                self.dispatcher._waiting.index(each.woken) if each.woken in self.dispatcher._waiting else None,
-                each.source and each.source.work.name if each.at in ("ask", "gave") else None,
-                each.given and each.given.task_id,
-                each.is_alone,
-            )
-            for each in self.threads
-            if each.at != "gone"
-        ]
+        threads = [self._key_of(each) for each in self.threads if each.at != "gone"]
         it = self.dispatcher
         order = tuple(each.work.name for each in it._order)
         state = (it.stopped.is_set(), it._is_closed, it._started, it._running, it._looking, order, self.is_paused)
@@ -317,13 +314,24 @@ class World:
         said = tuple(sorted(self.started)), tuple(sorted(self.refused)), tuple(sorted(self.made))
         return (
             tuple(sources),
-            tuple(sorted(map(str, threads))),
+            tuple(sorted(threads, key=str)),
             state,
             tuple(self.faults.items()),
             self.room,
             said,
             alone,
             self.waits_alone,
+        )
+
+    def _key_of(self, thread: Thread) -> tuple[object, ...]:
+        waiting = self.dispatcher._waiting
+        return (
+            thread.at,
+            thread.woken.is_set() if thread.at == "wait" else None,
+            waiting.index(thread.woken) if thread.woken in waiting else None,
+            thread.source and thread.source.work.name if thread.at in ("ask", "gave") else None,
+            thread.given and thread.given.task_id,
+            thread.is_alone,
         )
 
     def broken(self) -> str | None:
@@ -395,38 +403,41 @@ class World:
 
 def search(setup: Setup, most: int = 20_000) -> tuple[int, str | None]:
     """Return how many states were searched, and which promise was broken. Each state must be able to end."""
+    random, time = vars(candidates)["RANDOM"], clock.use(StoppedClock())
+    try:
+        with uncollected():
+            return _search(setup, most)
+    finally:
+        vars(candidates)["RANDOM"] = random
+        clock.use(time)
+
+
+def _search(setup: Setup, most: int) -> tuple[int, str | None]:
     before: dict[object, set[object]] = {}
     ends: list[object] = []
-    waiting: deque[tuple[object, tuple[Move, ...], list[Move]]] = deque([(None, (), list(_moves_at(setup)))])
+    waiting: deque[tuple[object, tuple[Move, ...], World]] = deque([(None, (), World(setup))])
     while waiting:
-        here, moves, following = waiting.popleft()
-        for move in following:
-            world = World(setup, (*moves, move))
-            try:
-                key, problem = world.key(), world.broken()
-                if problem is not None:
-                    return len(before), f"{problem}: {(*moves, move)}"
-                if key not in before:
-                    if len(before) >= most:
-                        return len(before), "too many states"
-                    waiting.append((key, (*moves, move), list(world.moves())))
-                    if world.has_ended:
-                        ends.append(key)
-                before.setdefault(key, set()).add(here)
-            finally:
-                world.close()
+        here, moves, first = waiting.popleft()
+        for number, move in enumerate(first.moves()):
+            world = World(setup, (*moves, move)) if number else first.after(move)
+            key, problem = world.key(), world.broken()
+            if problem is not None:
+                return len(before), f"{problem}: {(*moves, move)}"
+            if key not in before:
+                if len(before) >= most:
+                    return len(before), "too many states"
+                waiting.append((key, (*moves, move), world))
+                if world.has_ended:
+                    ends.append(key)
+            before.setdefault(key, set()).add(here)
+    return len(before), None if before.keys() <= _that_can_end(before, ends) else "a state cannot end"
+
+
+def _that_can_end(before: dict[object, set[object]], ends: list[object]) -> set[object]:
     good = {*ends}
     while ends:
         for each in before.get(ends.pop(), ()):
             if each not in good:
                 good.add(each)
                 ends.append(each)
-    return len(before), None if before.keys() <= good else "a state cannot end"
-
-
-def _moves_at(setup: Setup) -> list[Move]:
-    world = World(setup)
-    try:
-        return list(world.moves())
-    finally:
-        world.close()
+    return good
