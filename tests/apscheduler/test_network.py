@@ -26,6 +26,8 @@ from tests.engine.proxy import Proxy
 from tests.support.orders import MARGIN, close, table_at
 from tests.support.proxy_rules import arrive
 
+pytestmark = pytest.mark.usefixtures("stopped_clock")
+
 WRITES = {"DeleteItem", "PutItem", "TransactWriteItems", "UpdateItem"}
 
 CONFLICT = Fail(400, "TransactionConflictException")

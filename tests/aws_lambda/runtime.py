@@ -17,6 +17,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Self
 
+from tests.support.forked import Forked
+
 _ROOT = Path(__file__).parents[2]
 _PATIENCE = 30.0
 
@@ -31,10 +33,15 @@ class Answer:
 
 
 class Runtime:
-    """A function that is deployed: one process of the client, with one handler."""
+    """A function that is deployed: one process of the client, with one handler. It is forked unless it `is_new`."""
 
     def __init__(
-        self, handler: str, environment: Mapping[str, str], *, module: str = "tests.aws_lambda.program"
+        self,
+        handler: str,
+        environment: Mapping[str, str],
+        *,
+        module: str = "tests.aws_lambda.program",
+        is_new: bool = False,
     ) -> None:
         self.events: queue.Queue[tuple[str, float, Any]] = queue.Queue()
         self.deadline = 0.0
@@ -45,8 +52,9 @@ class Runtime:
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,))
         self._thread.start()
         host, port = self._server.server_address[:2]
-        self.process = subprocess.Popen(  # noqa: S603 - a program of these tests, through no shell
-            [sys.executable, "-m", "awslambdaric", f"{module}.{handler}"],
+        program = [sys.executable, "-m"] if is_new else []
+        self.process: subprocess.Popen[bytes] = (subprocess.Popen if is_new else Forked)(
+            [*program, "awslambdaric", f"{module}.{handler}"],
             cwd=_ROOT,
             env={
                 **os.environ,

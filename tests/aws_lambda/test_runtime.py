@@ -34,7 +34,7 @@ def tables(dynamodb: Engine) -> Iterator[Tables]:
 
 
 @pytest.fixture(scope="module")
-def deploy(tables: Tables, dynamodb: Engine) -> Callable[[str], Runtime]:  # noqa: ARG001 - they have the table
+def deploy(tables: Tables, dynamodb: Engine) -> Callable[..., Runtime]:  # noqa: ARG001 - they have the table
     """Return a function that deploys a handler in a process of its own."""
     environment = {
         "AWS_ENDPOINT_URL_DYNAMODB": dynamodb.endpoint,
@@ -44,13 +44,13 @@ def deploy(tables: Tables, dynamodb: Engine) -> Callable[[str], Runtime]:  # noq
 
 
 @pytest.fixture(scope="module")
-def functions(deploy: Callable[[str], Runtime]) -> Iterator[Callable[[str], Runtime]]:
-    """Return a function that deploys a handler once for all tests: a new process takes as long as many requests."""
+def functions(deploy: Callable[..., Runtime]) -> Iterator[Callable[[str], Runtime]]:
+    """Return a function that deploys a handler once for all tests. One of them is started as on AWS."""
     with ExitStack() as stack:
 
         @cache
         def deployed_once(handler: str) -> Runtime:
-            return stack.enter_context(deploy(handler))
+            return stack.enter_context(deploy(handler, is_new=handler == "direct"))
 
         yield deployed_once
 
@@ -151,6 +151,7 @@ def test_a_function_that_is_ended_at_its_time_limit_frees_its_task_then(
     early = deployed("direct").invoke(bare("o-1"))
     answer = early
     while answer.kind == "error" and time.monotonic() < patience_ends:
+        time.sleep(0.05)
         answer = deployed("direct").invoke(bare("o-1"))
 
     assert early.body["errorType"] == "TaskLockedError"

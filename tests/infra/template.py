@@ -7,7 +7,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from cfnlint.decode import cfn_yaml
+from cfnlint.config import ConfigMixIn
+from cfnlint.decode import cfn_yaml, decode_str
+from cfnlint.runner import Runner
 
 INFRA = Path(__file__).parent.parent.parent / "infra"
 
@@ -96,6 +98,18 @@ class Template:
 
     def _value(self, name: str) -> str:
         return _PSEUDO_PARAMETERS.get(name) or self.parameters[name]
+
+
+def problems(text: str) -> list[Any]:
+    """Return what cfn-lint finds in a template, also what it only mentions."""
+    template, errors = decode_str(text)
+    return errors or list(_linter().validate_template(template))
+
+
+@cache
+def _linter() -> Runner:
+    """Return a linter, with its rules: reading them takes longer than most templates."""
+    return Runner(ConfigMixIn(regions=["us-east-1"], include_checks=["I"]))
 
 
 @cache

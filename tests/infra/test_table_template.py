@@ -4,13 +4,12 @@ import json
 from typing import Any
 
 import pytest
-from cfnlint.api import lint
 from cfnlint.decode import cfn_yaml
 
 from pynamodb_tracker.model.row import StatusIndex
 from tests.infra.declared import ALL, comparable, declared
 from tests.infra.shop import ShopTask
-from tests.infra.template import INFRA, Template
+from tests.infra.template import INFRA, Template, problems
 
 NAME = ShopTask.Meta.table_name
 APPLICATIONS = ("events", "history", "one_step", "order_pipeline")
@@ -22,7 +21,7 @@ def asked_for(**parameters: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", ["table.yaml", "policies.yaml"])
 def test_a_template_has_nothing_that_cfn_lint_finds(name: str) -> None:
-    assert lint((INFRA / name).read_text(encoding="utf-8")) == []
+    assert problems((INFRA / name).read_text(encoding="utf-8")) == []
 
 
 def test_without_parameters_it_is_the_declared_table_and_protected() -> None:

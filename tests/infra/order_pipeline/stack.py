@@ -3,7 +3,8 @@
 import io
 import json
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,27 @@ class Stack:
     ids: dict[str, str]
     """What each logical id is called in the account; moto has no name for a bus of events."""
     outputs: dict[str, str]
+
+    _clients: dict[str, Any] = field(default_factory=dict)
+    _targets: list[tuple[dict[str, Any], list[str]]] = field(default_factory=list)
+
+    def client(self, service: str) -> Any:
+        """Return a client of a service, which is built once."""
+        if service not in self._clients:
+            self._clients[service] = boto3.client(service)
+        return self._clients[service]
+
+    def queues_of(self, event: dict[str, Any]) -> list[str]:
+        """Return the URLs of the queues to which the bus brings an event, by the rules that are deployed."""
+        if not self._targets:
+            events, sqs, bus = self.client("events"), self.client("sqs"), self.outputs["EntranceName"]
+            for rule in events.list_rules(EventBusName=bus)["Rules"]:
+                targets = events.list_targets_by_rule(EventBusName=bus, Rule=rule["Name"])["Targets"]
+                names = [target["Arn"].rpartition(":")[2] for target in targets]
+                urls = [sqs.get_queue_url(QueueName=name)["QueueUrl"] for name in names]
+                self._targets.append((json.loads(rule["EventPattern"]), urls))
+        taken = [urls for rule, urls in self._targets if all(event[name] in rule[name] for name in rule)]
+        return [url for urls in taken for url in urls]
 
     def __getitem__(self, logical_id: str) -> str:
         """Return what a resource is called in the account."""
@@ -100,6 +122,7 @@ def _zipped(folder: Path) -> bytes:
     return content.getvalue()
 
 
+@cache
 def environment(function_name: str) -> dict[str, str]:
     """Return the environment of a deployed function; its values are text, also where moto has kept numbers."""
     about = boto3.client("lambda").get_function_configuration(FunctionName=function_name)
