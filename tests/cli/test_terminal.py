@@ -150,10 +150,10 @@ def test_help_is_laid_out_for_the_terminal(server: Environment) -> None:
 
 def test_a_bar_shows_how_far_a_batch_is(server: Environment) -> None:
     Order.create_many(f"new-{n}" for n in range(10))
-    text = _STEERING.sub("", shown(server, 100, "run", "pay", WAVER, "--error-contains", "nothing has this"))
-    assert "nothing to run at pay: no matching task is due" in text
-    text = _STEERING.sub("", shown(server, 100, "run", "ship", WAVER))
-    assert "nothing to run" in text
+    assert "nothing to run at pay: no matching task is due" in drawn(
+        100, "run", "pay", WAVER, "--error-contains", "none"
+    )
+    assert "nothing to run" in drawn(100, "run", "ship", WAVER)
     text = _STEERING.sub("", shown(server, 100, "run", "pay", WAVER, "--limit", "12"))
     assert re.search(r"run pay ━+ 100% 0:00:\d\d [1-9][\w, ]*(succeeded|failed)", text)
     assert re.search(r"^pay: .* in \d+s", text, re.MULTILINE)
@@ -198,6 +198,9 @@ def test_a_terminal_that_is_gone_fails_no_task(server: Environment, *, hangs_up:
     done = Order.ship.succeeded.count()
     process, ours = begun(server, 100, "run", "ship", "tests.cli.shop:chatter", "--threads", "2")
     with process:
+        sent_so_far = 0
+        while sent_so_far < 200_000:  # as much as a task prints
+            sent_so_far += len(os.read(ours, 65536))
         until(lambda: os.read(ours, 65536) and Order.ship.succeeded.count() > done)
         if hangs_up:
             process.send_signal(signal.SIGHUP)

@@ -13,7 +13,6 @@ from unittest import mock
 
 from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.dynamodb.models import dynamodb_backends
-from moto.sqs.models import sqs_backends
 
 from pynamodb_tracker.clock import StoppedClock
 from tests.infra.order_pipeline.life import KilledError, Life
@@ -34,7 +33,6 @@ class Context:
     aws_request_id: str
 
     def get_remaining_time_in_millis(self) -> int:
-        """Return how long the invocation still has."""
         return max(0, int((self.deadline - self.clock.now()) / timedelta(milliseconds=1)))
 
 
@@ -55,7 +53,6 @@ class Account:
 
     @property
     def order(self) -> Any:
-        """The class of the orders."""
         return self.app.Order
 
     @property
@@ -85,7 +82,6 @@ class Account:
                 self._sqs.send_message(QueueUrl=url, MessageBody=json.dumps(event))
 
     def send(self, step: str, body: str) -> None:
-        """Put a message into the queue of a step."""
         self._sqs.send_message(QueueUrl=self.mappings[step].url, MessageBody=body)
 
     def poll(self, step: str) -> int:
@@ -121,7 +117,7 @@ class Account:
 
     def waiting(self, queue: str) -> int:
         """Return how many messages are in a queue, including messages in flight, without a request."""
-        return len(self._held(queue)._messages)
+        return len(self.stack.queue(queue)._messages)
 
     def messages(self) -> int:
         """Return how many messages are in the queues of the steps."""
@@ -138,7 +134,6 @@ class Account:
         return bodies
 
     def dashboard(self) -> str:
-        """Return the body of the dashboard."""
         body: str = self.stack.client("cloudwatch").get_dashboard(DashboardName=self.stack.name)["DashboardBody"]
         return body
 
@@ -146,9 +141,5 @@ class Account:
         """Leave nothing to the next test, without requests: SQS itself wants a minute between two purges."""
         dynamodb_backends[DEFAULT_ACCOUNT_ID]["us-east-1"].tables[self.order.Meta.table_name].items.clear()
         for queue in (*(f"{name}Queue" for name in STEPS), *DEAD_LETTERS):
-            self._held(queue)._messages.clear()
-            self._held(queue).pending_messages.clear()
-
-    def _held(self, queue: str) -> Any:
-        """Return a queue as moto holds it."""
-        return sqs_backends[DEFAULT_ACCOUNT_ID]["us-east-1"].queues[self.stack[queue].rpartition("/")[2]]
+            self.stack.queue(queue)._messages.clear()
+            self.stack.queue(queue).pending_messages.clear()

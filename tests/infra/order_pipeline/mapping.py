@@ -34,6 +34,7 @@ class Mapping:
         self._visible_after = timedelta(seconds=stack.properties(f"{name}Queue")["VisibilityTimeout"])
         self._clock = clock
         self._sqs = stack.client("sqs")
+        self._queue = stack.queue(f"{name}Queue")
         self.url = stack[f"{name}Queue"]
         self.function = name
         self.ends: list[BaseException] = []
@@ -43,6 +44,8 @@ class Mapping:
 
     def poll(self, invoke: Callable[[Event], Any]) -> int:
         """Bring one batch to the function, and return how many messages it had."""
+        if not self._queue._messages:
+            return 0
         self._end_visibility_timeouts()
         received = self._sqs.receive_message(
             QueueUrl=self.url, MaxNumberOfMessages=self._batch_size, MessageSystemAttributeNames=["All"]

@@ -10,6 +10,8 @@ from typing import Any
 
 import boto3
 from cfnlint.decode import cfn_yaml
+from moto.core.models import DEFAULT_ACCOUNT_ID
+from moto.sqs.models import sqs_backends
 
 from tests.infra.order_pipeline.template import CODE, INFRA, UNKNOWN_TO_MOTO, of_type, packaged, transformed
 
@@ -25,8 +27,6 @@ PARAMETERS = {
 
 @dataclass(frozen=True)
 class Stack:
-    """A deployed stack of CloudFormation."""
-
     name: str
     template: dict[str, Any]
     """As CloudFormation got it, before anything was left out for moto."""
@@ -54,6 +54,9 @@ class Stack:
                 self._targets.append((json.loads(rule["EventPattern"]), urls))
         taken = [urls for rule, urls in self._targets if all(event[name] in rule[name] for name in rule)]
         return [url for urls in taken for url in urls]
+
+    def queue(self, logical_id: str) -> Any:
+        return sqs_backends[DEFAULT_ACCOUNT_ID]["us-east-1"].queues[self.ids[logical_id].rpartition("/")[2]]
 
     def __getitem__(self, logical_id: str) -> str:
         """Return what a resource is called in the account."""

@@ -28,12 +28,10 @@ class _NoPolicies:
     """Stands for SAM's loader of AWS's managed policies, which asks IAM: the template names none of them."""
 
     def load(self) -> dict[str, str]:
-        """Return no policies."""
         return {}
 
 
 def written() -> dict[str, Any]:
-    """Return the template as it is written."""
     found: dict[str, Any] = json.loads(_as_json())
     return found
 

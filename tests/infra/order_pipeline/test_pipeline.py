@@ -31,8 +31,7 @@ def dying(name: str, moment: int) -> Callable[[str], int | None]:
     return lambda function: moment if function == name else None
 
 
-def nobody(_function: str) -> None:
-    """Let all functions live."""
+def nobody(_function: str) -> None: ...
 
 
 def test_an_order_goes_through_all_steps_by_messages(account: Account) -> None:
