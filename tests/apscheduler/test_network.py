@@ -42,7 +42,6 @@ CANCELLED = Fail(
 
 @pytest.fixture
 def store(proxy: Proxy, dynamodb: Engine) -> Iterator[DynamoDBJobStore]:
-    """Return a store behind the proxy."""
     owner = table_at(proxy.endpoint, f"jobs-{os.getpid()}", MARGIN)
     direct = table_at(dynamodb.endpoint, owner.Meta.table_name, MARGIN)
     direct.create_table(wait=True)
@@ -61,7 +60,6 @@ class EachRequest:
         self._seen: set[str] = set()
 
     def __call__(self, target: str, body: dict[str, Any], _ordinal: int) -> Action:
-        """Say what happens to a request."""
         request = target + json.dumps(body, sort_keys=True)
         if request in self._seen or (self._of_transactions is not self._action and target not in WRITES):
             return PASS
@@ -116,7 +114,6 @@ class Late:
         self._seen: set[str] = set()
 
     def __call__(self, target: str, body: dict[str, Any], _ordinal: int) -> Action:
-        """Say what happens to a request."""
         request = json.dumps(body, sort_keys=True)
         if target not in WRITES or request in self._seen:
             return PASS

@@ -62,7 +62,6 @@ def kafka(*partitions: list[Any], self_managed: bool = False) -> dict[str, Any]:
 
 
 def names(answer: dict[str, Any]) -> list[Any]:
-    """Return which records a batch reports as failed."""
     assert set(answer) == {"batchItemFailures"}
     assert all(set(each) == {"itemIdentifier"} for each in answer["batchItemFailures"])
     return [each["itemIdentifier"] for each in answer["batchItemFailures"]]

@@ -25,8 +25,6 @@ _PATIENCE = 30.0
 
 @dataclass(frozen=True)
 class Answer:
-    """What a handler returned, or how it failed."""
-
     kind: str
     """response, or error."""
     body: Any
@@ -93,7 +91,6 @@ class Runtime:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End it."""
         self.process.kill()
         self.process.wait(_PATIENCE)
         self._log.close()
@@ -151,5 +148,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
+    def log_message(self, *_: object) -> None: ...

@@ -42,8 +42,6 @@ class ByWorker(RunAll):
 
 
 class OneByOne(OldestByHand):
-    """It knows all ids from one query."""
-
     def work(self) -> tuple[int, int]:
         way = self.way
         assert isinstance(way, ByHand)
@@ -104,8 +102,6 @@ def medians(every: dict[str, Apart]) -> dict[str, list[float]]:
 
 
 class Timed:
-    """One way, in its own process."""
-
     def __init__(self, make: Callable[[], Any]) -> None:
         self._strategy = make()
         self._way: Way = self._strategy.way
@@ -119,7 +115,6 @@ class Timed:
             self._way.make_table()
 
     def close(self) -> None:
-        """Delete the table."""
         if self._way.table in self._way.client.list_tables()["TableNames"]:
             self._way.drop_table()
 

@@ -22,9 +22,7 @@ class Way(Protocol):
 
     client: Any
 
-    def run(self, task_id: str, change: Change | None = None) -> None:
-        """Do it once, and change its data."""
-        ...
+    def run(self, task_id: str, change: Change | None = None) -> None: ...
 
     def claimed(self, task_id: str, data: dict[str, Any]) -> dict[str, Any]:
         """Return the stored row as a claim of it returns it."""
@@ -87,7 +85,6 @@ class Stubbed:
         return self._stub.requests
 
     def times(self, runs: int) -> list[float]:
-        """Return the CPU time of each of so many runs."""
         taken, before = [], self._stub.count
         for _ in range(runs):
             began = time.process_time()

@@ -101,7 +101,6 @@ def data_of(size: int) -> dict[str, Any]:
 
 
 def text_of(data: dict[str, Any]) -> str:
-    """Return the stored form of data."""
     return json.dumps(data, separators=(",", ":"))
 
 

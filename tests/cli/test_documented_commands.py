@@ -175,7 +175,6 @@ RESTORE = Page(ROOT / "docs" / "how-to" / "recover-after-a-restore.md")
 
 
 def tasks_in(table: str) -> dict[str, Any]:
-    """Return what is exported of a table."""
     sys.modules.pop("shop", None)
     lines = run("export", of="shop:Order", TASKS_TABLE=table).lines
     return {task.pop("task_id"): task for task in map(json.loads, lines)}

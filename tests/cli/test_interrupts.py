@@ -21,7 +21,6 @@ DAWDLE, STALL, CHATTER = (f"tests.cli.shop:{name}" for name in ("dawdle", "stall
 
 @pytest.fixture
 def server(dynamodb: Engine) -> Iterator[Environment]:
-    """Have failed tasks on the server."""
     with on_server(dynamodb) as environment:
         Order.create_many(({"task_id": f"o-{n:03}", "state": Order.pay.failed} for n in range(MANY)), threads=4)
         yield environment

@@ -65,7 +65,6 @@ class Proxy:
 
     @property
     def endpoint(self) -> str:
-        """The address for the client."""
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def close(self) -> None:
@@ -280,6 +279,5 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def hang_up(client: socket.socket) -> None:
-    """End a connection in both directions."""
     with contextlib.suppress(OSError):
         client.shutdown(socket.SHUT_RDWR)

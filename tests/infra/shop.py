@@ -14,11 +14,7 @@ LETTERS = "tests.infra.shop:Letter"
 
 
 class ShopTask(Task):
-    """The table."""
-
     class Meta:
-        """The name that the templates are given."""
-
         table_name = "shop-tasks"
         region = "us-east-1"
 
@@ -35,8 +31,6 @@ class Parcel(ShopTask):
 
 
 class Letter(ShopTask):
-    """Kept forever."""
-
     use_case_id = UseCase("letter", status_shards=2)
 
     post = Step(10)
@@ -83,7 +77,6 @@ DAILY = Repeat.every(timedelta(days=1))
 
 
 def pack(ctx: Any) -> None:
-    """Do the work of a run."""
     ctx.task.weight = 3
 
 

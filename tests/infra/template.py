@@ -41,7 +41,6 @@ class Template:
         )
 
     def properties(self, resource: str) -> dict[str, Any]:
-        """Return what a resource is made with."""
         resolved: dict[str, Any] = self.resolved(self.source["Resources"][resource]["Properties"])
         return resolved
 

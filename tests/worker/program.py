@@ -22,7 +22,6 @@ def print_line(line: str) -> None:
 
 
 def work(ctx: ExecutionContext[Any]) -> None:
-    """Do what the id of the task says."""
     print_line(f"{ctx.task.task_id} {os.getpid()}")
     if ctx.task.task_id.startswith("hang"):
         time.sleep(PATIENCE)

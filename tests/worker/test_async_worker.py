@@ -69,7 +69,6 @@ async def begun(worker: AsyncWorker, function: Waiting) -> asyncio.Task[Any]:
 
 
 def run(worker: AsyncWorker) -> Any:
-    """Run a worker until nothing is due."""
     return asyncio.run(asyncio.wait_for(worker.run(until_idle=True), WAIT))
 
 

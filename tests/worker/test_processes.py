@@ -189,18 +189,6 @@ def test_a_second_ctrl_c_ends_it_at_once(started: Programs, processes: int) -> N
     assert Order.get_task("hang-1").state == Order.confirm.in_progress
 
 
-def test_one_ctrl_c_for_all_processes_of_a_terminal_stops_them_gracefully(started: Programs) -> None:
-    Order.create_many(f"hold-{number}" for number in range(10))
-    program = started.start(processes=2, threads=2)
-    program.hear()
-    os.killpg(program.pid, signal.SIGINT)
-    until(lambda: "starting no new tasks" in "".join(program.err))
-    Parcel.create("release")
-    assert program.wait() == 0
-    assert Order.confirm.in_progress.count() == 0
-    assert Order.ship.pending.count() <= 4
-
-
 def test_processes_end_when_their_parent_is_killed_and_give_back_what_they_run(started: Programs) -> None:
     Order.create_many(["hang-1", "hang-2"])
     program = started.start(processes=2, grace=0.1)
