@@ -48,7 +48,6 @@ def new_job(job_id: str = "j-1", **settings: Any) -> Any:
 
 
 def due(store: DynamoDBJobStore) -> list[str]:
-    """Return the ids of the jobs that are due now, in order, and claim them."""
     return [job.id for job in store.get_due_jobs(clock.now())]
 
 

@@ -72,7 +72,6 @@ Start = Callable[..., Any]
 
 @pytest.fixture
 def start(runs: Runs) -> Iterator[Start]:
-    """Return a function that starts a scheduler on a store."""
     started: list[Any] = []
 
     def begin(store: DynamoDBJobStore, **settings: Any) -> Any:

@@ -42,7 +42,6 @@ def sqs(*bodies: Any, **attributes: str) -> dict[str, Any]:
 
 
 def fifo(*messages: tuple[str, Any]) -> dict[str, Any]:
-    """Return messages of a FIFO queue, each with its group."""
     return sqs_event(*(body for _, body in messages), queue="orders.fifo", group=[group for group, _ in messages])
 
 

@@ -67,7 +67,6 @@ class Runtime:
         )
 
     def invoke(self, event: Any, *, seconds: float = 30, request_id: str = "r-1") -> Answer:
-        """Give the function an event, and return its answer."""
         self.events.put((request_id, seconds, event))
         return self.answers.get(timeout=_PATIENCE)
 
@@ -83,7 +82,6 @@ class Runtime:
         self.process.wait(_PATIENCE)
 
     def logged(self) -> list[dict[str, Any]]:
-        """Return the lines of its log so far that are JSON."""
         text = os.pread(self._log.fileno(), 1_000_000, 0).decode()
         return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
 

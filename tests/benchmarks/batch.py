@@ -88,7 +88,6 @@ def in_ms(seconds: float) -> str:
 
 
 def medians(every: dict[str, Apart]) -> dict[str, list[float]]:
-    """Return by way the requests, the CPU time and the time of a task."""
     taken: dict[str, list[tuple[float, ...]]] = {name: [] for name in every}
     for way in every.values():
         way.call("open")
@@ -119,7 +118,6 @@ class Timed:
             self._way.drop_table()
 
     def round(self) -> tuple[float, float, float]:
-        """Return the requests, the CPU time and the time of a task."""
         task_id = f"{type(self._strategy).__name__}-{self._created}"
         self._way.create(task_id, {})
         key = {"task_id": {"S": task_id}, "use_case_id": {"S": "order"}}

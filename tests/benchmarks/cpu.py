@@ -24,9 +24,7 @@ class Way(Protocol):
 
     def run(self, task_id: str, change: Change | None = None) -> None: ...
 
-    def claimed(self, task_id: str, data: dict[str, Any]) -> dict[str, Any]:
-        """Return the stored row as a claim of it returns it."""
-        ...
+    def claimed(self, task_id: str, data: dict[str, Any]) -> dict[str, Any]: ...
 
 
 BLOCKS = {"changes nothing": None, "adds to data": add_entry, "changes an entry": change_entry}
@@ -59,7 +57,6 @@ def report() -> Iterator[str]:
 
 
 def medians(every: dict[str, Apart], size_bytes: int, change: Change | None) -> list[float]:
-    """Return the median CPU time of a run by each way, in seconds."""
     check_same({name: way.call("prepare", size_bytes, change) for name, way in every.items() if name in SAME})
     for name in every.keys() - SAME.keys():
         every[name].call("prepare", size_bytes, change)
@@ -110,7 +107,6 @@ def check_same(requests: dict[str, list[dict[str, Any]]]) -> None:
 
 
 def attributes(request: dict[str, Any], kind: str) -> list[str]:
-    """Return the attributes that an expression of a request names."""
     names = request["ExpressionAttributeNames"]
     words = re.findall(r"(?<![:\w])(?:#\w+|[a-z_]+)", request[f"{kind}Expression"])
     return sorted({names.get(word, word) for word in words} - {"attribute_not_exists", "recent_ends"})

@@ -105,7 +105,6 @@ def text_of(data: dict[str, Any]) -> str:
 
 
 def claimed(task_id: str, data: dict[str, Any]) -> dict[str, Any]:
-    """Return the stored row of an order that a worker has just claimed."""
     now = datetime.now(UTC)
     return {
         "task_id": {"S": task_id},

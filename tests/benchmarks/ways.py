@@ -30,9 +30,7 @@ class Way(Protocol):
 
     def drop_table(self) -> None: ...
 
-    def claimed(self, task_id: str, data: dict[str, Any]) -> dict[str, Any]:
-        """Return the stored row as a claim of it returns it."""
-        ...
+    def claimed(self, task_id: str, data: dict[str, Any]) -> dict[str, Any]: ...
 
     def create(self, task_id: str, data: dict[str, Any]) -> None:
         """Make what there must be before a run."""

@@ -89,5 +89,4 @@ def run_on(
 
 
 def read(*arguments: str, of: str = APP) -> Any:
-    """Run a command with --json, and return what it says."""
     return json.loads(run(*arguments, "--json", of=of).out)

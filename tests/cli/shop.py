@@ -204,12 +204,10 @@ def stall_in_a_thread(ctx: ExecutionContext[Order]) -> None:
 
 
 def obey(ctx: ExecutionContext[Order]) -> None:
-    """Send this process the signal that the task names."""
     os.kill(os.getpid(), signal.Signals[ctx.task.note])
 
 
 def leave(_ctx: ExecutionContext[Order]) -> None:
-    """End the program, as a script does that meets an error."""
     sys.exit("no such file")
 
 

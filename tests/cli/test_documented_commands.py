@@ -120,7 +120,6 @@ def stages(line: str) -> Iterator[list[str]]:
 
 
 def use_case() -> str:
-    """Return the name of the first use case of the module."""
     classes = re.findall(r"^class (\w+)\(AppTask\)", Path("shop.py").read_text(encoding="utf-8"), re.MULTILINE)
     return str(classes[0])
 

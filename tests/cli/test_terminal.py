@@ -43,7 +43,6 @@ def server(dynamodb: Engine) -> Iterator[Environment]:
 
 
 def variables(server: Environment, **more: str) -> dict[str, str]:
-    """Return an environment whose width is that of the terminal."""
     kept = {name: value for name, value in environment().items() if name not in _OF_A_TERMINAL}
     return {**kept, **server, "TERM": "xterm-256color", **more}
 
@@ -77,7 +76,6 @@ def sent(ours: int) -> str:
 
 
 def shown(server: Environment, columns: int, *arguments: str, **more: str) -> str:
-    """Return what a terminal of that width is sent by a command."""
     process, ours = begun(server, columns, *arguments, lines=40, **more)
     text = sent(ours)
     process.wait(timeout=60)
@@ -92,7 +90,6 @@ def drawn(columns: int, *arguments: str, **more: str) -> str:
 
 
 def piped(*arguments: str, encoding: str = "utf-8") -> str:
-    """Return what a command in this process writes into a pipe."""
     pipe = Screen(is_terminal=False, encoding=encoding)
     run_on(*arguments, stdout=pipe)
     return pipe.text

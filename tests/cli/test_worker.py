@@ -447,7 +447,6 @@ def server(dynamodb: Engine) -> Iterator[Environment]:
 
 
 def heard(process: subprocess.Popen[str], words: str) -> None:
-    """Read what it prints to stderr until it has said that."""
     assert process.stderr is not None
     for line in process.stderr:
         if words in line:
@@ -456,7 +455,6 @@ def heard(process: subprocess.Popen[str], words: str) -> None:
 
 
 def desk(server: Environment) -> Environment:
-    """Return the environment in which a command finds the module."""
     return {**server, "PYNAMODB_TRACKER_APP": "desk:StoreTask"}
 
 

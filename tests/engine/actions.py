@@ -60,8 +60,6 @@ class After:
 
 @dataclass(frozen=True)
 class Fail:
-    """The client gets this error, and the server never sees the request."""
-
     status: int = 500
     code: str = "InternalServerError"
     message: str = "made to fail by a test"
@@ -113,8 +111,6 @@ def first(target: str, action: Action, *, times: int = 1) -> Rule:
 
 @dataclass(frozen=True)
 class Answer:
-    """What the server, or the proxy in its place, answered."""
-
     status: int
     body: dict[str, Any]
 

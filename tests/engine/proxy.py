@@ -81,7 +81,6 @@ class Proxy:
         self.close()
 
     def begin(self, target: str, payload: bytes) -> Exchange:
-        """Ask the rule what to do with a request, and log it."""
         body = json.loads(payload)
         with self._lock:
             exchange = Exchange(target, body, self.rule(target, body, len(self.log) + 1))

@@ -37,7 +37,6 @@ class Letter(ShopTask):
 
 
 def tell(task: Any, create: Callable[..., None]) -> None:
-    """Have a letter written about freight that is ignored."""
     create(Letter, task.task_id)
 
 
@@ -81,5 +80,4 @@ def pack(ctx: Any) -> None:
 
 
 def refuse(_ctx: Any) -> None:
-    """Fail, with an error that the row has no room for."""
     raise ConnectionError("the printer does not answer " * 100)

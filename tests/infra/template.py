@@ -53,7 +53,6 @@ class Template:
         return json.dumps({**self.source, "Outputs": self.outputs()})
 
     def resolved(self, node: Any) -> Any:
-        """Return a part of the template with its functions done."""
         if isinstance(node, list):
             return [value for each in node if (value := self.resolved(each)) is not _LEFT_OUT]
         if not isinstance(node, dict):

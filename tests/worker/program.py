@@ -46,7 +46,6 @@ worker = Worker({Order.confirm: work})
 
 
 def main() -> None:
-    """Run the worker, and print at the end what it did."""
     logging.basicConfig(level=logging.INFO)
     options: dict[str, Any] = json.loads(sys.argv[1])
     if options.pop("broken", False):

@@ -53,7 +53,6 @@ class Program:
         return first, rest
 
     def send(self, number: int, pid: int | None = None) -> None:
-        """Send a signal to it, or to one of its processes."""
         os.kill(pid or self.pid, number)
 
     def wait(self) -> int:
@@ -103,7 +102,6 @@ class Programs:
 
 @contextlib.contextmanager
 def programs(endpoint: str, table: str) -> Iterator[Programs]:
-    """Yield what starts programs, which all end with it."""
     started = Programs(endpoint, table)
     try:
         yield started

@@ -43,8 +43,6 @@ async def nothing(_ctx: AsyncContext[Any]) -> None:
 
 
 class Waiting:
-    """A function that waits until it is let go, or cancelled."""
-
     def __init__(self, go: Callable[[asyncio.Event], Awaitable[object]] = asyncio.Event.wait) -> None:
         self.inside = asyncio.Event()
         self.go = asyncio.Event()

@@ -55,7 +55,6 @@ def name() -> str:
 
 
 def heard(program: Program, *task_ids: str) -> dict[str, int]:
-    """Return by task which process runs it, once all of these run."""
     return {task_id: int(pid) for task_id, pid in (program.hear() for _ in task_ids)}
 
 
@@ -262,7 +261,6 @@ def test_a_process_that_dies_or_that_somebody_stops_is_replaced(pair: Program, n
 
 
 def release(*task_ids: str) -> None:
-    """Let functions that hold end, and wait until their tasks are done."""
     Parcel.create("release")
     until(lambda: all(Order.get_task(task_id).state == Order.ship.pending for task_id in task_ids))
     Parcel.delete_task("release")

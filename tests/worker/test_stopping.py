@@ -96,8 +96,6 @@ both = pytest.mark.parametrize("kind", [Worker, AsyncWorker])
 
 
 def worker_of(kind: Any, function: Callable[[Any], object]) -> Any:
-    """Return a worker that runs the function on one task at a time."""
-
     async def on_loop(ctx: Any) -> None:
         function(ctx)
 

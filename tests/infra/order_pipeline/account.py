@@ -57,7 +57,6 @@ class Account:
 
     @property
     def refused_error(self) -> type[Exception]:
-        """What the services raise where they refuse for good."""
         kind: type[Exception] = sys.modules["pipeline.services"].RefusedError
         return kind
 
@@ -120,7 +119,6 @@ class Account:
         return len(self.stack.queue(queue)._messages)
 
     def messages(self) -> int:
-        """Return how many messages are in the queues of the steps."""
         return sum(self.waiting(f"{name}Queue") for name in STEPS)
 
     def dead_letters(self) -> list[str]:

@@ -59,11 +59,9 @@ class Stack:
         return sqs_backends[DEFAULT_ACCOUNT_ID]["us-east-1"].queues[self.ids[logical_id].rpartition("/")[2]]
 
     def __getitem__(self, logical_id: str) -> str:
-        """Return what a resource is called in the account."""
         return self.ids[logical_id]
 
     def properties(self, logical_id: str) -> dict[str, Any]:
-        """Return the properties of a resource in the template, with unresolved functions."""
         properties: dict[str, Any] = self.template["Resources"][logical_id]["Properties"]
         return properties
 

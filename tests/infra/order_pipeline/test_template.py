@@ -153,7 +153,6 @@ def test_traces_may_be_sent_by_every_function_and_logs_have_the_key() -> None:
 
 
 def told_alarms() -> list[dict[str, str]]:
-    """Return the alarms that stop a canary on the page about deploying."""
     page = Page(ROOT / "docs" / "how-to" / "deploy-a-pipeline.md")
     [text] = [block.text for block in page.blocks() if block.language == "yaml"]
     alarms: list[dict[str, str]] = cfn_yaml.loads(text)["Globals"]["Function"]["DeploymentPreference"]["Alarms"]
