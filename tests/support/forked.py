@@ -166,26 +166,25 @@ def _spawn_from_a_fork(*, without: Sequence[int]) -> None:
 def _fork_on_request(requests: socket.socket) -> None:
     for name in ("SIGINT", *_DEFAULTS):
         signal.signal(getattr(signal, name), signal.SIG_IGN)  # they are for the program
-    parent = os.getppid()
     while True:
         request, given, *_ = socket.recv_fds(requests, _LONGEST, 16)
         if not request:
             os._exit(0)
-        if (between := os.fork()) == 0:
-            child = os.fork()
+        if (forking := os.fork()) == 0:
+            between, child = os.getpid(), os.fork()
             if child == 0:
                 requests.close()
-                _spawned(given, parent, *pickle.loads(request))  # noqa: S301 - from the program
+                _spawned(given, between, *pickle.loads(request))  # noqa: S301 - from the program
             requests.send(str(child).encode())
             os._exit(0)
         for each in given:
             os.close(each)
-        os.waitpid(between, 0)
+        os.waitpid(forking, 0)
 
 
 def _spawned(  # noqa: PLR0917 - the parts of one request
     given: Sequence[int],
-    parent: int,
+    between: int,
     arguments: Sequence[str],
     numbers: Sequence[int],
     cwd: str,
@@ -193,7 +192,7 @@ def _spawned(  # noqa: PLR0917 - the parts of one request
     ignored: Sequence[str],
     mask: Sequence[int],
 ) -> None:
-    while os.getppid() not in {parent, 1}:
+    while os.getppid() == between:
         time.sleep(0.001)
     _prepare(given, numbers, cwd, environment, ignored)
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
