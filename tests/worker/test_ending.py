@@ -246,7 +246,7 @@ class Orders:
         self.left = list(messages)
         self.deadlines: list[float | None] = []
 
-    def get(self, deadline: float | None) -> Message | None:
+    def wait(self, deadline: float | None) -> Message | None:
         self.deadlines.append(deadline)
         return self.left.pop(0)
 
