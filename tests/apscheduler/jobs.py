@@ -14,21 +14,17 @@ from tests.support.shop import AppTask
 SECOND = timedelta(seconds=1)
 
 
-def nothing() -> None:
-    """Do nothing."""
+def nothing() -> None: ...
 
 
-def anything(*_args: object, **_kwargs: object) -> None:
-    """Do nothing with any arguments."""
+def anything(*_args: object, **_kwargs: object) -> None: ...
 
 
 def at(seconds: float) -> datetime:
-    """Return the time so many seconds from now."""
     return clock.now() + timedelta(seconds=seconds)
 
 
 def new_store(table: type[Task] = AppTask, *, scheduler: Any = None, **settings: Any) -> DynamoDBJobStore:
-    """Return a store that has been started."""
     store = DynamoDBJobStore(table, **settings)
     store.start(scheduler, "default")
     return store
@@ -52,7 +48,6 @@ def new_job(job_id: str = "j-1", **settings: Any) -> Any:
 
 
 def due(store: DynamoDBJobStore) -> list[str]:
-    """Return the ids of the jobs that are due now, in order, and claim them."""
     return [job.id for job in store.get_due_jobs(clock.now())]
 
 

@@ -26,6 +26,8 @@ from tests.engine.proxy import Proxy
 from tests.support.orders import MARGIN, close, table_at
 from tests.support.proxy_rules import arrive
 
+pytestmark = pytest.mark.usefixtures("stopped_clock")
+
 WRITES = {"DeleteItem", "PutItem", "TransactWriteItems", "UpdateItem"}
 
 CONFLICT = Fail(400, "TransactionConflictException")
@@ -40,7 +42,6 @@ CANCELLED = Fail(
 
 @pytest.fixture
 def store(proxy: Proxy, dynamodb: Engine) -> Iterator[DynamoDBJobStore]:
-    """Return a store behind the proxy."""
     owner = table_at(proxy.endpoint, f"jobs-{os.getpid()}", MARGIN)
     direct = table_at(dynamodb.endpoint, owner.Meta.table_name, MARGIN)
     direct.create_table(wait=True)
@@ -59,7 +60,6 @@ class EachRequest:
         self._seen: set[str] = set()
 
     def __call__(self, target: str, body: dict[str, Any], _ordinal: int) -> Action:
-        """Say what happens to a request."""
         request = target + json.dumps(body, sort_keys=True)
         if request in self._seen or (self._of_transactions is not self._action and target not in WRITES):
             return PASS
@@ -114,7 +114,6 @@ class Late:
         self._seen: set[str] = set()
 
     def __call__(self, target: str, body: dict[str, Any], _ordinal: int) -> Action:
-        """Say what happens to a request."""
         request = json.dumps(body, sort_keys=True)
         if target not in WRITES or request in self._seen:
             return PASS

@@ -30,16 +30,12 @@ EVERY = timedelta(seconds=0.2)
 
 
 class Runs:
-    """Which due times ran, and on which schedulers."""
-
     def __init__(self) -> None:
         self.times: defaultdict[str, Counter[datetime]] = defaultdict(Counter)
         self.schedulers = Counter[int]()
         self._changed = threading.Condition()
 
     def listen(self, scheduler: Any, number: int) -> None:
-        """Count the runs of a scheduler under that number."""
-
         def note(event: Any) -> None:
             with self._changed:
                 self.times[event.job_id][event.scheduled_run_time] += 1
@@ -49,7 +45,6 @@ class Runs:
         scheduler.add_listener(note, EVENT_JOB_EXECUTED)
 
     def wait(self, enough: Callable[["Runs"], bool]) -> None:
-        """Wait until enough has run."""
         with self._changed:
             assert self._changed.wait_for(lambda: enough(self), 30)
 
@@ -77,7 +72,6 @@ Start = Callable[..., Any]
 
 @pytest.fixture
 def start(runs: Runs) -> Iterator[Start]:
-    """Return a function that starts a scheduler on a store."""
     started: list[Any] = []
 
     def begin(store: DynamoDBJobStore, **settings: Any) -> Any:

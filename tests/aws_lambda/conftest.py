@@ -21,5 +21,4 @@ def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
 
 @pytest.fixture
 def context(clock: StoppedClock) -> Context:
-    """Return the context of an invocation that has 30 seconds."""
     return Context(clock)

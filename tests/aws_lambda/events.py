@@ -42,7 +42,6 @@ def sqs(*bodies: Any, **attributes: str) -> dict[str, Any]:
 
 
 def fifo(*messages: tuple[str, Any]) -> dict[str, Any]:
-    """Return messages of a FIFO queue, each with its group."""
     return sqs_event(*(body for _, body in messages), queue="orders.fifo", group=[group for group, _ in messages])
 
 
@@ -62,7 +61,6 @@ def kafka(*partitions: list[Any], self_managed: bool = False) -> dict[str, Any]:
 
 
 def names(answer: dict[str, Any]) -> list[Any]:
-    """Return which records a batch reports as failed."""
     assert set(answer) == {"batchItemFailures"}
     assert all(set(each) == {"itemIdentifier"} for each in answer["batchItemFailures"])
     return [each["itemIdentifier"] for each in answer["batchItemFailures"]]

@@ -27,7 +27,6 @@ def by_change(ctx: ExecutionContext[Order], record: Any) -> None:
 
 @handles(Order.ship, task_id="order_id")
 def hangs(ctx: ExecutionContext[Order], _event: Any) -> None:
-    """Take longer than any function may."""
     ctx.task.label = "half done"
     ctx.save()
     time.sleep(60)

@@ -17,24 +17,29 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Self
 
+from tests.support.forked import Forked
+
 _ROOT = Path(__file__).parents[2]
 _PATIENCE = 30.0
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a handler returned, or how it failed."""
-
     kind: str
     """response, or error."""
     body: Any
 
 
 class Runtime:
-    """A function that is deployed: one process of the client, with one handler."""
+    """A function that is deployed: one process of the client, with one handler. It is forked unless it `is_new`."""
 
     def __init__(
-        self, handler: str, environment: Mapping[str, str], *, module: str = "tests.aws_lambda.program"
+        self,
+        handler: str,
+        environment: Mapping[str, str],
+        *,
+        module: str = "tests.aws_lambda.program",
+        is_new: bool = False,
     ) -> None:
         self.events: queue.Queue[tuple[str, float, Any]] = queue.Queue()
         self.deadline = 0.0
@@ -45,8 +50,9 @@ class Runtime:
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,))
         self._thread.start()
         host, port = self._server.server_address[:2]
-        self.process = subprocess.Popen(  # noqa: S603 - a program of these tests, through no shell
-            [sys.executable, "-m", "awslambdaric", f"{module}.{handler}"],
+        program = [sys.executable, "-m"] if is_new else []
+        self.process: subprocess.Popen[bytes] = (subprocess.Popen if is_new else Forked)(
+            [*program, "awslambdaric", f"{module}.{handler}"],
             cwd=_ROOT,
             env={
                 **os.environ,
@@ -61,7 +67,6 @@ class Runtime:
         )
 
     def invoke(self, event: Any, *, seconds: float = 30, request_id: str = "r-1") -> Answer:
-        """Give the function an event, and return its answer."""
         self.events.put((request_id, seconds, event))
         return self.answers.get(timeout=_PATIENCE)
 
@@ -77,7 +82,6 @@ class Runtime:
         self.process.wait(_PATIENCE)
 
     def logged(self) -> list[dict[str, Any]]:
-        """Return the lines of its log so far that are JSON."""
         text = os.pread(self._log.fileno(), 1_000_000, 0).decode()
         return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
 
@@ -85,7 +89,6 @@ class Runtime:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End it."""
         self.process.kill()
         self.process.wait(_PATIENCE)
         self._log.close()
@@ -143,5 +146,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
+    def log_message(self, *_: object) -> None: ...

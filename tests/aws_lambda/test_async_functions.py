@@ -21,7 +21,6 @@ loops: list[asyncio.AbstractEventLoop] = []
 
 @handles(Order.ship, task_id="order_id", threads=3, store_result=True)
 async def handler(ctx: AsyncContext[Order], event: Any) -> dict[str, Any]:
-    """Ship with asyncio."""
     assert ctx.invocation.aws_request_id == REQUEST
     loops.append(asyncio.get_running_loop())
     await ctx.save()

@@ -17,13 +17,6 @@ handler = handles(Order.ship, task_id="order_id")(ship)
 BROKEN = {"broken": "no paper"}
 
 
-def test_every_message_runs_its_task(context: Context) -> None:
-    ready("o-1", "o-2", "o-3")
-
-    assert names(handler(sqs(bare("o-1"), bare("o-2"), bare("o-3")), context)) == []
-    assert states("o-1", "o-2", "o-3") == ["deliver pending"] * 3
-
-
 def test_only_what_failed_is_redelivered(context: Context) -> None:
     ready("o-1", "o-2", "o-3")
 

@@ -226,12 +226,6 @@ def test_a_failure_may_be_left_to_the_scheduled_retry(context: Context) -> None:
     assert handler(bare("o-1", broken="no paper"), context)["state"] == "ship failed"
 
 
-def test_an_answer_to_what_is_not_there_has_no_state(context: Context) -> None:
-    handler = handles(Order.ship, task_id="order_id", replies=Replies(not_found="ack"))(ship)
-
-    assert handler(bare("o-1"), context) == {**DONE, "state": None}
-
-
 def test_the_lock_ends_a_second_after_the_invocation(clock: StoppedClock) -> None:
     ready()
     seen = []

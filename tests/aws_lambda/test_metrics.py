@@ -29,7 +29,6 @@ def lines(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
 
 
 def counted(capsys: pytest.CaptureFixture[str]) -> list[dict[str, int]]:
-    """Return what each line counts."""
     return [
         {name: value for name, value in line.items() if name[0].isupper() and name != "Duration" and value}
         for line in lines(capsys)

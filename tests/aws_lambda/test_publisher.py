@@ -47,8 +47,7 @@ class Report(StreamedTask):
     write = Step(100, max_attempts=1)
 
 
-def work(_ctx: Any) -> None:
-    """Succeed."""
+def work(_ctx: Any) -> None: ...
 
 
 def refuse(_ctx: Any) -> None:
@@ -89,7 +88,6 @@ def types(sent: Sent, task_id: str) -> list[str]:
 
 @pytest.fixture
 def recording() -> list[dict[str, Any]]:
-    """Return the records of a stream of dynoxide."""
     found: list[dict[str, Any]] = json.loads(FILE.read_text(encoding="utf-8"))["Records"]
     return [{**record, "eventSource": "aws:dynamodb"} for record in found]
 

@@ -7,15 +7,13 @@ from contextlib import ExitStack
 from datetime import timedelta
 from functools import cache, partial
 from typing import Any
-from uuid import uuid4
 
 import pytest
 
-from tests.aws_lambda.events import bare, eventbridge, fifo, function_url, http_api, kinesis, rest_api, sqs, stream
+from tests.aws_lambda.events import bare, eventbridge, fifo, http_api, kinesis, rest_api, sqs, stream
 from tests.aws_lambda.runtime import Answer, Runtime
 from tests.aws_lambda.shop import Order, ShopTask, ready, states
 from tests.aws_lambda.test_batches import BROKEN
-from tests.aws_lambda.test_http import handler as by_body
 from tests.engine.engine import Engine
 from tests.support.engines import Dynoxide
 from tests.support.engines import Engine as Tables
@@ -34,7 +32,7 @@ def tables(dynamodb: Engine) -> Iterator[Tables]:
 
 
 @pytest.fixture(scope="module")
-def deploy(tables: Tables, dynamodb: Engine) -> Callable[[str], Runtime]:  # noqa: ARG001 - they have the table
+def deploy(tables: Tables, dynamodb: Engine) -> Callable[..., Runtime]:  # noqa: ARG001 - they have the table
     """Return a function that deploys a handler in a process of its own."""
     environment = {
         "AWS_ENDPOINT_URL_DYNAMODB": dynamodb.endpoint,
@@ -44,13 +42,13 @@ def deploy(tables: Tables, dynamodb: Engine) -> Callable[[str], Runtime]:  # noq
 
 
 @pytest.fixture(scope="module")
-def functions(deploy: Callable[[str], Runtime]) -> Iterator[Callable[[str], Runtime]]:
-    """Return a function that deploys a handler once for all tests: a new process takes as long as many requests."""
+def functions(deploy: Callable[..., Runtime]) -> Iterator[Callable[[str], Runtime]]:
+    """Return a function that deploys a handler once for all tests. One of them is started as on AWS."""
     with ExitStack() as stack:
 
         @cache
         def deployed_once(handler: str) -> Runtime:
-            return stack.enter_context(deploy(handler))
+            return stack.enter_context(deploy(handler, is_new=handler == "direct"))
 
         yield deployed_once
 
@@ -151,29 +149,13 @@ def test_a_function_that_is_ended_at_its_time_limit_frees_its_task_then(
     early = deployed("direct").invoke(bare("o-1"))
     answer = early
     while answer.kind == "error" and time.monotonic() < patience_ends:
+        time.sleep(0.05)
         answer = deployed("direct").invoke(bare("o-1"))
 
     assert early.body["errorType"] == "TaskLockedError"
     assert answer.body["state"] == "deliver pending"
     assert locked.lock_expire_time - locked.update_time <= timedelta(seconds=3), "a second longer than the invocation"
     assert (Order.get_task("o-1").fence, Order.get_task("o-1").label) == (2, "label of o-1")
-
-
-@pytest.mark.usefixtures("tables")
-@pytest.mark.parametrize("request_of", [rest_api, http_api, function_url])
-def test_requests_are_answered_on_a_server_as_in_memory(request_of: Callable[..., dict[str, Any]]) -> None:
-    task_id = f"o-{uuid4()}"
-    event = request_of({"order_id": task_id, "size": "XL"})
-
-    codes = [by_body(event, None)["statusCode"]]
-    ready(task_id)
-    codes += [by_body(request_of({"order_id": task_id, "size": "XL", "broken": True}), None)["statusCode"]]
-    answers = [by_body(event, None) for _ in range(2)]
-    codes += [by_body(request_of({"order_id": task_id, "size": "S"}), None)["statusCode"]]
-
-    assert codes == [404, 500, 422]
-    assert answers[0] == answers[1]
-    assert (answers[0]["statusCode"], answers[0]["body"]) == (200, '{"label": "L-1"}')
 
 
 def test_of_two_requests_at_once_one_runs_the_task_and_both_get_its_answer_in_the_end(

@@ -26,7 +26,6 @@ def test_a_message_whose_task_is_pending_again_after_its_success_is_done(context
 
 
 def repeats(task_id: str) -> None:
-    """Let a task repeat."""
     change(Order, task_id, repeat={"S": '{"every":"3600"}'})
 
 

@@ -28,7 +28,6 @@ def pay(key: str = "evt-1", handler: Any = webhook) -> dict[str, Any]:
 
 
 def wait() -> None:
-    """Let the order wait for its payment, for an hour."""
     Order.create("o-1")
     Order.confirm.run("o-1", lambda ctx: ctx.wait_for(Order.paid, until=HOUR))
 

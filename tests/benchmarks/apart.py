@@ -23,20 +23,17 @@ class Apart:
         theirs.close()
 
     def call(self, method: str, *args: object) -> Any:
-        """Call it, and return what it returns."""
         self._ours.send((method, args))
         if not self._ours.poll(PATIENCE):
             raise TimeoutError(f"{method} has taken more than {PATIENCE:.0f} s")
         return self._ours.recv()
 
     def close(self) -> None:
-        """End the process."""
         self._ours.close()
         self._process.join(PATIENCE)
 
 
 def serve(calls: Connection, make: Callable[..., object], args: tuple[object, ...]) -> None:
-    """Be the other process."""
     made = make(*args)
     while True:
         try:

@@ -42,8 +42,6 @@ class ByWorker(RunAll):
 
 
 class OneByOne(OldestByHand):
-    """It knows all ids from one query."""
-
     def work(self) -> tuple[int, int]:
         way = self.way
         assert isinstance(way, ByHand)
@@ -90,7 +88,6 @@ def in_ms(seconds: float) -> str:
 
 
 def medians(every: dict[str, Apart]) -> dict[str, list[float]]:
-    """Return by way the requests, the CPU time and the time of a task."""
     taken: dict[str, list[tuple[float, ...]]] = {name: [] for name in every}
     for way in every.values():
         way.call("open")
@@ -104,8 +101,6 @@ def medians(every: dict[str, Apart]) -> dict[str, list[float]]:
 
 
 class Timed:
-    """One way, in its own process."""
-
     def __init__(self, make: Callable[[], Any]) -> None:
         self._strategy = make()
         self._way: Way = self._strategy.way
@@ -119,12 +114,10 @@ class Timed:
             self._way.make_table()
 
     def close(self) -> None:
-        """Delete the table."""
         if self._way.table in self._way.client.list_tables()["TableNames"]:
             self._way.drop_table()
 
     def round(self) -> tuple[float, float, float]:
-        """Return the requests, the CPU time and the time of a task."""
         task_id = f"{type(self._strategy).__name__}-{self._created}"
         self._way.create(task_id, {})
         key = {"task_id": {"S": task_id}, "use_case_id": {"S": "order"}}

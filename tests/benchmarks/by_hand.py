@@ -53,7 +53,6 @@ class ByHand:
     def finish(
         self, key: Mapping[str, Any], token: Mapping[str, str], row: dict[str, Any], change: Change | None = None
     ) -> None:
-        """Record a success."""
         values: dict[str, Any] = {
             **requests.FINISH_VALUES,
             ":token": token,
@@ -100,7 +99,6 @@ class ByHand:
         yield "query of 10, whole", lambda: self.oldest("12", 10)
 
     def oldest(self, state: str, limit: int) -> list[dict[str, Any]]:
-        """Return whole rows of a state, the oldest first."""
         keys = self.oldest_keys(state, limit)
         wanted: dict[str, Any] = {self.table: {"Keys": keys, "ConsistentRead": True}} if keys else {}
         rows: list[dict[str, Any]] = []
@@ -111,7 +109,6 @@ class ByHand:
         return sorted(rows, key=lambda row: str(row["due_time"]["S"]))
 
     def oldest_keys(self, state: str, limit: int) -> list[dict[str, Any]]:
-        """Return the keys of the oldest tasks of a state."""
         options: dict[str, Any] = {"ExpressionAttributeValues": {":status_key": {"S": f"order#{state}#0"}}}
         found: list[dict[str, Any]] = []
         while True:

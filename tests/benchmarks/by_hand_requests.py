@@ -8,7 +8,6 @@ PROJECTED = ["status", "attempt", "create_time", "update_time", "last_error"]
 
 
 def moved(state: str) -> dict[str, Any]:
-    """Return the attributes that say in which state a row is."""
     return {"status": {"N": state}, "status_key": {"S": f"order#{state}#0"}}
 
 

@@ -37,8 +37,6 @@ class MateOrder(mate.BaseTask):  # type: ignore[misc]  # untyped
 
 
 class ByMate:
-    """What a user of it writes."""
-
     about = "states, attempts, a lock; strands a task whose worker dies, and queries yield keys unless each is read"
     table = "benchmark-mate"
     keys: tuple[str, ...] = ("key",)
@@ -64,7 +62,6 @@ class ByMate:
                 ctx.set_data(data)
 
     def claimed(self, task_id: str, data: dict[str, Any]) -> dict[str, Any]:
-        """Return a row as a claim returns it."""
         row = MateOrder.make(task_id, data=data, _status=11, lock="5f2f6f0c9d3b4b0a8a0c3b5f4e1d2c3b").serialize()
         return {**row, "data": {"S": json.dumps(data)}}
 
@@ -84,7 +81,6 @@ class ByMate:
         yield "query of 10, whole", lambda: self.oldest(12, 10)
 
     def oldest(self, status: int, limit: int) -> list[Any]:
-        """Return whole rows of a state, the oldest first."""
         return list(MateOrder.query_by_status(status, limit=limit, auto_refresh=True))
 
     def _fail(self, task_id: str) -> None:

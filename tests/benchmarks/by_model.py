@@ -13,8 +13,6 @@ from tests.benchmarks.orders import LOCK_FOR, MARGIN, Change, OrderTable, claime
 
 
 class Row(Model):
-    """The same row as a plain model."""
-
     class Meta:
         table_name = OrderTable.Meta.table_name
         region = "us-east-1"

@@ -29,8 +29,6 @@ def _fail_in_turn(calls: int) -> None:
 
 
 class ByTracker:
-    """What a user of the library writes."""
-
     about = (
         "states, attempts, a lock that another worker takes over, fencing, whole rows from queries, large data beside"
     )

@@ -58,7 +58,7 @@ def report() -> Iterator[str]:
 def times_of(module: str, table_name: str, endpoint: str, ids: Sequence[str]) -> list[float]:
     """Return the CPU seconds of the import, of the first invocation, of a repeated one, and of one with another id."""
     environment = {"AWS_ENDPOINT_URL_DYNAMODB": endpoint, "TABLE": table_name}
-    with Runtime("handler", environment, module=module) as function:
+    with Runtime("handler", environment, module=module, is_new=True) as function:
         answers = [function.invoke({"id": each}) for each in (ids[0], *ids)]
     for answer in answers:
         assert answer.kind == "response", answer.body

@@ -10,7 +10,6 @@ from tests.benchmarks.orders import Order
 
 @handles(Order.ship, task_id="id", create_if_missing=True, store_result=True)
 def work(_ctx: ExecutionContext[Order], _event: object) -> dict[str, str]:
-    """Do what takes no time."""
     return {"receipt": "r-1"}
 
 

@@ -10,7 +10,6 @@ from tests.benchmarks.orders import Order
 
 @handles(Order.ship, task_id="id")
 def work(ctx: ExecutionContext[Order], _event: object) -> None:
-    """Do what takes no time."""
     ctx.task.note = "r-1"
 
 

@@ -50,7 +50,6 @@ def row(operation: str, name: str, used: list[Usage]) -> list[str]:
 
 
 def measured(way: Way, size_bytes: int) -> Iterator[tuple[str, Usage]]:
-    """Yield what each operation used, on a table of its own."""
     way.make_table()
     try:
         yield from usages(way.client, way.table, way.keys, way.operations(data_of(size_bytes)))

@@ -22,13 +22,9 @@ class Way(Protocol):
 
     client: Any
 
-    def run(self, task_id: str, change: Change | None = None) -> None:
-        """Do it once, and change its data."""
-        ...
+    def run(self, task_id: str, change: Change | None = None) -> None: ...
 
-    def claimed(self, task_id: str, data: dict[str, Any]) -> dict[str, Any]:
-        """Return the stored row as a claim of it returns it."""
-        ...
+    def claimed(self, task_id: str, data: dict[str, Any]) -> dict[str, Any]: ...
 
 
 BLOCKS = {"changes nothing": None, "adds to data": add_entry, "changes an entry": change_entry}
@@ -61,7 +57,6 @@ def report() -> Iterator[str]:
 
 
 def medians(every: dict[str, Apart], size_bytes: int, change: Change | None) -> list[float]:
-    """Return the median CPU time of a run by each way, in seconds."""
     check_same({name: way.call("prepare", size_bytes, change) for name, way in every.items() if name in SAME})
     for name in every.keys() - SAME.keys():
         every[name].call("prepare", size_bytes, change)
@@ -87,7 +82,6 @@ class Stubbed:
         return self._stub.requests
 
     def times(self, runs: int) -> list[float]:
-        """Return the CPU time of each of so many runs."""
         taken, before = [], self._stub.count
         for _ in range(runs):
             began = time.process_time()
@@ -113,7 +107,6 @@ def check_same(requests: dict[str, list[dict[str, Any]]]) -> None:
 
 
 def attributes(request: dict[str, Any], kind: str) -> list[str]:
-    """Return the attributes that an expression of a request names."""
     names = request["ExpressionAttributeNames"]
     words = re.findall(r"(?<![:\w])(?:#\w+|[a-z_]+)", request[f"{kind}Expression"])
     return sorted({names.get(word, word) for word in words} - {"attribute_not_exists", "recent_ends"})

@@ -123,7 +123,6 @@ def orders(file: Any) -> Iterator[float]:
 
 
 def measured(notes: Sequence[Note]) -> dict[str, list[float]]:
-    """Return the seconds of each kind of wait."""
     starts, ends, shop = defaultdict[Any, list[Note]](list), defaultdict[Any, list[Note]](list), {}
     for note in notes:
         place = note["task"], note["step"]

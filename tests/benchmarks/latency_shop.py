@@ -127,8 +127,6 @@ def on_loop(function: Callable[[Any], None]) -> Callable[[Any], Awaitable[None]]
 
 
 class Notes(Hook):
-    """Writes a line for each start and each end."""
-
     def __init__(self, path: Path) -> None:
         self._file = path.open("a", buffering=1, encoding="utf-8")
 

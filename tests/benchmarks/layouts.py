@@ -43,18 +43,15 @@ def partitions(load: Load, times: int) -> int:
 
 
 def whole(load: Load, shards: int, among: int) -> float:
-    """Return the share of layouts that carry the whole load."""
     carry = carried(load, shards, among, layouts=LAYOUTS_OF_NEW)
     return sum(part == 1 for part in carry) / len(carry)
 
 
 def carried(load: Load, shards: int, among: int, *, layouts: int = LAYOUTS) -> list[float]:
-    """Return the part of a load that each layout carries."""
     return [carried_by(random.Random(seed), load, shards, among) for seed in range(layouts)]
 
 
 def carried_by(chance: random.Random, load: Load, shards: int, among: int) -> float:
-    """Return the part of a load that one layout of the keys carries."""
     writes, used = writes_of_a_task(load), [0.0] * among
     places = [[chance.randrange(among) for _ in writes] for _ in range(shards)]
     for of_shard in places:

@@ -48,7 +48,6 @@ class Way:
             self._way.make_table()
 
     def close(self) -> None:
-        """Delete the table."""
         if self._way.table in self._way.client.list_tables()["TableNames"]:
             self._way.drop_table()
 

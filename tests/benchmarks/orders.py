@@ -101,12 +101,10 @@ def data_of(size: int) -> dict[str, Any]:
 
 
 def text_of(data: dict[str, Any]) -> str:
-    """Return the stored form of data."""
     return json.dumps(data, separators=(",", ":"))
 
 
 def claimed(task_id: str, data: dict[str, Any]) -> dict[str, Any]:
-    """Return the stored row of an order that a worker has just claimed."""
     now = datetime.now(UTC)
     return {
         "task_id": {"S": task_id},

@@ -100,7 +100,6 @@ def every_task() -> None:
 
 
 def figures(way: Way, query: Query, *, once: bool = False) -> list[str]:
-    """Return the time of a query, its requests and its read units."""
     times: list[float] = []
     ((_, used),) = usages(way.client, way.table, way.keys, iter([("", lambda: times.append(quickest(query, 1)))]))
     seconds = times[0] if once else quickest(query, REPEATED)
@@ -118,7 +117,6 @@ def quickest(query: Query, repeated: int) -> float:
 
 
 def peak(query: Query) -> int:
-    """Return the most bytes that Python held for it at a time."""
     tracemalloc.start()
     try:
         query()

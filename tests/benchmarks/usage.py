@@ -12,8 +12,6 @@ READS = {"GetItem", "BatchGetItem", "Query", "Scan"}
 
 @dataclass
 class Usage:
-    """What some requests used."""
-
     requests: int = 0
     write_units: float = 0
     read_units: float = 0
@@ -22,13 +20,11 @@ class Usage:
     _params: dict[str, Any] = field(default_factory=dict)
 
     def ask(self, params: dict[str, Any], model: Any, **_: Any) -> None:
-        """Let a request ask what it uses."""
         if model.name in WRITES | READS:
             params.setdefault("ReturnConsumedCapacity", "TOTAL")
             self._params = params
 
     def count(self, model: Any, parsed: dict[str, Any], **_: Any) -> None:
-        """Add an answer."""
         self.requests += 1
         if "Error" in parsed:
             self.refused.append(self._params.get("Key") or self._params["Item"])

@@ -26,17 +26,11 @@ class Way(Protocol):
     keys: tuple[str, ...]
     """The names of the table's key attributes."""
 
-    def make_table(self) -> None:
-        """Create the table."""
-        ...
+    def make_table(self) -> None: ...
 
-    def drop_table(self) -> None:
-        """Delete it."""
-        ...
+    def drop_table(self) -> None: ...
 
-    def claimed(self, task_id: str, data: dict[str, Any]) -> dict[str, Any]:
-        """Return the stored row as a claim of it returns it."""
-        ...
+    def claimed(self, task_id: str, data: dict[str, Any]) -> dict[str, Any]: ...
 
     def create(self, task_id: str, data: dict[str, Any]) -> None:
         """Make what there must be before a run."""
@@ -69,7 +63,6 @@ def ways() -> dict[str, Callable[[], Way]]:
 
 
 def peers() -> dict[str, Callable[[], Way]]:
-    """Return the other libraries that are installed."""
     found: dict[str, Callable[[], Way]] = {}
     for name, peer in _PEERS.items():
         with suppress(ModuleNotFoundError):
@@ -78,7 +71,6 @@ def peers() -> dict[str, Callable[[], Way]]:
 
 
 def missing() -> Iterator[str]:
-    """Yield a line about what is not installed."""
     if absent := ", ".join(_PEERS.keys() - peers()):
         yield f"left out, as they are not installed (make bench does that): {absent}"
 

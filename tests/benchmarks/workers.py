@@ -75,7 +75,6 @@ class OldestByMate(Strategy):
 
 
 def strategies() -> dict[str, tuple[type[Strategy], Callable[[], Way]]]:
-    """Return each strategy with the way that it goes."""
     found: dict[str, tuple[type[Strategy], Callable[[], Way]]] = {
         "pynamodb_tracker: run_all": (RunAll, ByTracker),
         "by hand: query the 10 oldest, try each": (OldestByHand, ByHand),
@@ -103,7 +102,6 @@ def report() -> Iterator[str]:
 
 
 def measured(strategy: type[Strategy], make: Callable[[], Way], processes: int) -> list[str]:
-    """Return a row of the table."""
     way = make()
     way.make_table()
     try:
@@ -134,7 +132,6 @@ def raced(strategy: type[Strategy], make: Callable[[], Way], processes: int) -> 
 
 
 def work(strategy: type[Strategy], make: Callable[[], Way], barrier: Barrier, results: Any) -> None:
-    """Be one of these processes."""
     ready = strategy(make)
     sent: list[str] = []
     ready.way.client.meta.events.register("before-call.dynamodb", lambda model, **_: sent.append(model.name))

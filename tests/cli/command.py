@@ -26,8 +26,6 @@ vars(typer.testing)["_get_command"] = typer.main.get_command
 
 @dataclass(frozen=True)
 class Ended:
-    """What a command exited with, and what it wrote."""
-
     code: int
     out: str
     err: str
@@ -66,7 +64,6 @@ class Screen(io.TextIOWrapper):
 
     @property
     def text(self) -> str:
-        """What was written so far."""
         self.flush()
         buffer = self.buffer
         assert isinstance(buffer, io.BytesIO)
@@ -92,5 +89,4 @@ def run_on(
 
 
 def read(*arguments: str, of: str = APP) -> Any:
-    """Run a command with --json, and return what it says."""
     return json.loads(run(*arguments, "--json", of=of).out)

@@ -67,8 +67,6 @@ class OtherTask(Task):
 
 
 class Sample(OtherTask):
-    """Has an attribute of each kind."""
-
     use_case_id = UseCase("sample", keep_for=timedelta(days=30))
 
     test = Step(10)
@@ -134,8 +132,6 @@ def bind(ctx: ExecutionContext[Bound]) -> None:
 
 
 class EmptyTask(Task):
-    """Has no use case."""
-
     class Meta:
         table_name = "empty"
         region = "us-east-1"
@@ -198,7 +194,6 @@ def stall(ctx: ExecutionContext[Order]) -> None:
 
 
 def stalling() -> int:
-    """Return how many tasks are stalled."""
     return sum(order.note == "stalls" for step in (Order.pay, Order.ship) for order in step.in_progress.query())
 
 
@@ -209,12 +204,10 @@ def stall_in_a_thread(ctx: ExecutionContext[Order]) -> None:
 
 
 def obey(ctx: ExecutionContext[Order]) -> None:
-    """Send this process the signal that the task names."""
     os.kill(os.getpid(), signal.Signals[ctx.task.note])
 
 
 def leave(_ctx: ExecutionContext[Order]) -> None:
-    """End the program, as a script does that meets an error."""
     sys.exit("no such file")
 
 
@@ -229,7 +222,6 @@ def ship_it(ctx: ExecutionContext[Order], label: str) -> None:
 
 
 def chatter(ctx: ExecutionContext[Order]) -> None:
-    """Print without an end, until somebody stops it."""
     for _ in range(200):
         print("x" * 1000)  # noqa: T201 - as functions of users do
     time.sleep(0.05)
@@ -242,7 +234,6 @@ def postpone(ctx: ExecutionContext[Order]) -> object:
 
 
 async def later(ctx: AsyncContext[Order]) -> None:
-    """Pay with asyncio."""
     ctx.task.data["paid"] = "later"
     await ctx.save()
 
@@ -251,6 +242,5 @@ NUMBER = 5
 
 
 def counted() -> dict[str, int]:
-    """Return how many orders each state has."""
     counts: dict[State[Order], int] = Order.counts()
     return {str(state): number for state, number in counts.items() if number}

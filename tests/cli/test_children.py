@@ -13,7 +13,6 @@ pytestmark = pytest.mark.usefixtures("store")
 
 
 def split(ctx: ExecutionContext[Order]) -> None:
-    """Create two children, for which the next step waits."""
     for name in ("a", "b"):
         ctx.create(Order, f"{ctx.task.task_id}/{name}", wait=True)
 

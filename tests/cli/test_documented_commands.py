@@ -120,7 +120,6 @@ def stages(line: str) -> Iterator[list[str]]:
 
 
 def use_case() -> str:
-    """Return the name of the first use case of the module."""
     classes = re.findall(r"^class (\w+)\(AppTask\)", Path("shop.py").read_text(encoding="utf-8"), re.MULTILINE)
     return str(classes[0])
 
@@ -175,7 +174,6 @@ RESTORE = Page(ROOT / "docs" / "how-to" / "recover-after-a-restore.md")
 
 
 def tasks_in(table: str) -> dict[str, Any]:
-    """Return what is exported of a table."""
     sys.modules.pop("shop", None)
     lines = run("export", of="shop:Order", TASKS_TABLE=table).lines
     return {task.pop("task_id"): task for task in map(json.loads, lines)}

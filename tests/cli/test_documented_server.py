@@ -68,7 +68,6 @@ def test_every_command_of_the_page_prints_what_the_page_shows(page: str) -> None
 
 
 def printed_by(shown: Sequence[str]) -> list[str]:
-    """Return what a command of the package prints."""
     return run(*shlex.split(shown[0])[1:], of="shop:AppTask").lines
 
 
@@ -100,7 +99,6 @@ def running_in_fork(command: str, says: str) -> Iterator[None]:
 
 
 def write_to(output: Path, arguments: Sequence[str]) -> None:
-    """Run a command that writes to a file."""
     with output.open("w", buffering=1) as sys.stdout:
         sys.stderr = sys.stdout
         app(arguments)

@@ -18,12 +18,11 @@ from pynamodb.exceptions import QueryError
 from pynamodb_tracker.__main__ import main
 from pynamodb_tracker.presentation.errors import one_line
 from tests.cli.command import APP, Screen, run, run_on
-from tests.cli.server import on_server
+from tests.cli.server import ended, on_server, started
 from tests.cli.shop import EmptyTask, Order, StoreTask
-from tests.demo.command import environment, ran
+from tests.demo.command import ran
 from tests.engine.engine import Engine
 from tests.support.engines import Dynoxide
-from tests.support.pages import ROOT
 
 CHARGE = "tests.cli.shop:charge"
 
@@ -221,46 +220,33 @@ def test_an_endpoint_that_is_none_is_reported_in_one_line(
 
 
 def test_an_endpoint_of_the_environment_that_is_none_is_reported_in_one_line() -> None:
-    ended = subprocess.run(
-        [sys.executable, "-m", "pynamodb_tracker", "status"],
-        cwd=ROOT,
-        env={**environment(), "PYNAMODB_TRACKER_APP": APP, "AWS_ENDPOINT_URL_DYNAMODB": "notaurl"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (ended.returncode, ended.stdout) == (2, "")
-    assert ended.stderr.startswith("table store: Invalid endpoint: notaurl: check Meta.host and AWS_ENDPOINT_URL")
+    with started({"PYNAMODB_TRACKER_APP": APP, "AWS_ENDPOINT_URL_DYNAMODB": "notaurl"}, "status") as process:
+        code, out, err = ended(process)
+    assert (code, out) == (2, "")
+    assert err.startswith("table store: Invalid endpoint: notaurl: check Meta.host and AWS_ENDPOINT_URL")
 
 
-SHELL = pytest.mark.skipif(os.name == "nt", reason="a POSIX shell")
+FULL = Path("/dev/full")
+needs_full = pytest.mark.skipif(not FULL.exists(), reason="no /dev/full here")
 
 
-@SHELL
+@pytest.mark.skipif(os.name == "nt", reason="POSIX file descriptors")
 @pytest.mark.parametrize(
-    ("line", "words"),
+    ("line", "closed", "words"),
     [
-        ("delete - --yes <&-", "stdin is closed"),
-        ("export >&-", "cannot write to stdout: it is closed"),
-        ("list pay.pending >/dev/full", "cannot write to stdout: No space left on device"),
+        ("delete - --yes", [0], "stdin is closed"),
+        ("export", [1], "cannot write to stdout: it is closed"),
+        pytest.param("list pay.pending", [], "cannot write to stdout: No space left on device", marks=needs_full),
     ],
 )
-def test_streams_that_are_closed_or_full_are_reported_in_one_line(dynamodb: Engine, line: str, words: str) -> None:
-    if "/dev/full" in line and not Path("/dev/full").exists():
-        pytest.skip("no /dev/full here")
-    with on_server(dynamodb) as server:
+def test_streams_that_are_closed_or_full_are_reported_in_one_line(
+    dynamodb: Engine, line: str, closed: list[int], words: str
+) -> None:
+    with on_server(dynamodb) as server, (Path(os.devnull) if closed else FULL).open("w") as stdout:
         Order.create("o-1")
-        done = subprocess.run(  # noqa: S602 - our own words, and a shell is what closes streams
-            f"{sys.executable} -m pynamodb_tracker {line}",
-            shell=True,
-            cwd=ROOT,
-            env={**environment(), **server},
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
-    assert done.stderr.startswith(words)
+        with started(server, *line.split(), closed=closed, stdout=stdout) as process:
+            code, _, err = ended(process)
+    assert (code, err.count("\n"), err.startswith(words)) == (2, 1, True), err
 
 
 @pytest.mark.usefixtures("store")
@@ -284,12 +270,12 @@ def test_json_for_a_stdout_that_is_closed_is_reported_in_one_line(line: str) -> 
     assert run_on(*line.split(), stdout=None) == (2, "cannot write to stdout: it is closed\n")
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+@needs_full
 @pytest.mark.usefixtures("store")
 @pytest.mark.parametrize("line", ["export", "status --json", "doctor"])
 def test_a_stdout_that_is_full_is_reported_in_one_line(line: str) -> None:
     Order.create("o-1")
-    with suppress(OSError), Path("/dev/full").open("w") as full:
+    with suppress(OSError), FULL.open("w") as full:
         assert run_on(*line.split(), stdout=full) == (2, "cannot write to stdout: No space left on device\n")
 
 

@@ -19,7 +19,6 @@ def members(*task_ids: str) -> None:
 
 
 def lose(task_id: str) -> None:
-    """Delete a task past the library."""
     remove(Order, Order.tracker.key(task_id))
 
 

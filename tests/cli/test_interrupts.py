@@ -3,13 +3,12 @@
 import os
 import re
 import signal
-import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
 
-from tests.cli.server import Environment, on_server, started
+from tests.cli.server import Environment, ended, on_server, started
 from tests.cli.shop import Order, counted, go_on, stalling
 from tests.engine.engine import Engine
 from tests.support.processes import until
@@ -22,15 +21,9 @@ DAWDLE, STALL, CHATTER = (f"tests.cli.shop:{name}" for name in ("dawdle", "stall
 
 @pytest.fixture
 def server(dynamodb: Engine) -> Iterator[Environment]:
-    """Have failed tasks on the server."""
     with on_server(dynamodb) as environment:
         Order.create_many(({"task_id": f"o-{n:03}", "state": Order.pay.failed} for n in range(MANY)), threads=4)
         yield environment
-
-
-def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
-    out, err = process.communicate(timeout=120)
-    return process.returncode, out, err
 
 
 @pytest.mark.parametrize(("threads", "number"), [(1, signal.SIGINT), (6, signal.SIGTERM), (6, signal.SIGHUP)])
@@ -84,14 +77,13 @@ def test_nobody_waits_for_a_turn_at_a_slow_rate(server: Environment) -> None:
 def test_an_interrupt_is_ignored_where_the_shell_says_so(server: Environment) -> None:
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        process = started(server, "retry", "pay", DAWDLE, "--threads", "6", "--limit", "12")
+        with started(server, "retry", "pay", DAWDLE, "--threads", "6", "--limit", "12") as process:
+            until(Order.ship.pending.count)
+            process.send_signal(signal.SIGINT)
+            go_on()
+            assert ended(process)[0] == 0
     finally:
         signal.signal(signal.SIGINT, before)
-    with process:
-        until(Order.ship.pending.count)
-        process.send_signal(signal.SIGINT)
-        go_on()
-        assert ended(process)[0] == 0
 
 
 @pytest.mark.parametrize("closes", [True, False])

@@ -27,7 +27,6 @@ CHARGE, WAVER, REFUSE = (f"tests.cli.shop:{name}" for name in ("charge", "waver"
 
 
 def states() -> dict[str, str]:
-    """Return where the tasks are."""
     counts: dict[State[Order], int] = Order.counts()
     return {task.task_id: str(state) for state, number in counts.items() if number for task in state.query()}
 

@@ -43,7 +43,6 @@ def server(dynamodb: Engine) -> Iterator[Environment]:
 
 
 def variables(server: Environment, **more: str) -> dict[str, str]:
-    """Return an environment whose width is that of the terminal."""
     kept = {name: value for name, value in environment().items() if name not in _OF_A_TERMINAL}
     return {**kept, **server, "TERM": "xterm-256color", **more}
 
@@ -77,7 +76,6 @@ def sent(ours: int) -> str:
 
 
 def shown(server: Environment, columns: int, *arguments: str, **more: str) -> str:
-    """Return what a terminal of that width is sent by a command."""
     process, ours = begun(server, columns, *arguments, lines=40, **more)
     text = sent(ours)
     process.wait(timeout=60)
@@ -92,7 +90,6 @@ def drawn(columns: int, *arguments: str, **more: str) -> str:
 
 
 def piped(*arguments: str, encoding: str = "utf-8") -> str:
-    """Return what a command in this process writes into a pipe."""
     pipe = Screen(is_terminal=False, encoding=encoding)
     run_on(*arguments, stdout=pipe)
     return pipe.text
@@ -150,10 +147,10 @@ def test_help_is_laid_out_for_the_terminal(server: Environment) -> None:
 
 def test_a_bar_shows_how_far_a_batch_is(server: Environment) -> None:
     Order.create_many(f"new-{n}" for n in range(10))
-    text = _STEERING.sub("", shown(server, 100, "run", "pay", WAVER, "--error-contains", "nothing has this"))
-    assert "nothing to run at pay: no matching task is due" in text
-    text = _STEERING.sub("", shown(server, 100, "run", "ship", WAVER))
-    assert "nothing to run" in text
+    assert "nothing to run at pay: no matching task is due" in drawn(
+        100, "run", "pay", WAVER, "--error-contains", "none"
+    )
+    assert "nothing to run" in drawn(100, "run", "ship", WAVER)
     text = _STEERING.sub("", shown(server, 100, "run", "pay", WAVER, "--limit", "12"))
     assert re.search(r"run pay ━+ 100% 0:00:\d\d [1-9][\w, ]*(succeeded|failed)", text)
     assert re.search(r"^pay: .* in \d+s", text, re.MULTILINE)
@@ -198,6 +195,9 @@ def test_a_terminal_that_is_gone_fails_no_task(server: Environment, *, hangs_up:
     done = Order.ship.succeeded.count()
     process, ours = begun(server, 100, "run", "ship", "tests.cli.shop:chatter", "--threads", "2")
     with process:
+        sent_so_far = 0
+        while sent_so_far < 200_000:  # as much as a task prints
+            sent_so_far += len(os.read(ours, 65536))
         until(lambda: os.read(ours, 65536) and Order.ship.succeeded.count() > done)
         if hangs_up:
             process.send_signal(signal.SIGHUP)

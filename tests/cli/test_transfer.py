@@ -475,7 +475,6 @@ DIGITS = (
 
 
 def numbers_of(task_id: str) -> dict[str, Any]:
-    """Return the stored form of the user's attributes of a sample."""
     item = stored(Sample, task_id)
     return {name: item[name] for name in ("weights", "parts", "place", "extra", "data", "name", "ratio")}
 

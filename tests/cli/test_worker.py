@@ -7,10 +7,7 @@ import os
 import re
 import signal
 import subprocess
-import sys
-import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -25,18 +22,15 @@ from pynamodb_tracker.step.definition import StepDefinition
 from pynamodb_tracker.testing import StoppedClock
 from tests.cli.command import read
 from tests.cli.command import run_untimed as run
-from tests.cli.server import Environment, on_server
+from tests.cli.server import Environment, ended, on_server, started
 from tests.cli.shop import Invoice, Order, StoreTask, counted, go_on, stalling
-from tests.demo.command import environment
 from tests.engine.engine import Engine
 from tests.support.engines import Dynoxide
-from tests.support.forked import Forked
 from tests.support.pages import ROOT, Page
 from tests.support.processes import until
 
 STORE, DESK = "tests.cli.shop:StoreTask", "tests.cli.shop:DeskTask"
 CHARGE, WAVER, OBEY = (f"tests.cli.shop:{name}" for name in ("charge", "waver", "obey"))
-TIMEOUT = 60
 RUN_A_WORKER = ROOT / "docs" / "how-to" / "run-a-worker.md"
 
 posix = pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
@@ -452,44 +446,16 @@ def server(dynamodb: Engine) -> Iterator[Environment]:
         yield environment
 
 
-@contextmanager
-def started(
-    server: Environment, *arguments: str, cwd: Path = ROOT, is_about_the_start: bool = False, **variables: str
-) -> Iterator[subprocess.Popen[str]]:
-    """Start a worker in a group of its own, as a terminal does. A real start finds modules in that folder alone."""
-    program = [sys.executable, "-P", "-m"] if is_about_the_start else []
-    process: subprocess.Popen[str] = (subprocess.Popen if is_about_the_start else Forked)(
-        [*program, "pynamodb_tracker", "worker", *arguments],
-        cwd=cwd,
-        env={**environment(), **server, **variables},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    end = threading.Timer(TIMEOUT, process.kill)  # whoever reads its output does not wait for ever
-    end.start()
-    with process:
-        try:
-            yield process
-        finally:
-            end.cancel()
-            process.kill()
-
-
-def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
-    out, err = process.communicate(timeout=TIMEOUT)
-    return process.returncode, out, err
-
-
 def heard(process: subprocess.Popen[str], words: str) -> None:
-    """Read what it prints to stderr until it has said that."""
     assert process.stderr is not None
     for line in process.stderr:
         if words in line:
             return
     raise AssertionError(f"it has not said {words!r}")
+
+
+def desk(server: Environment) -> Environment:
+    return {**server, "PYNAMODB_TRACKER_APP": "desk:StoreTask"}
 
 
 def module(folder: Path, extra: str = "") -> Path:
@@ -506,7 +472,7 @@ def test_a_worker_that_is_stopped_exits_with_0_and_leaves_nothing_in_progress(
     server: Environment, number: signal.Signals, processes: str
 ) -> None:
     Order.create_many((f"o-{n:03}" for n in range(20)), threads=4)
-    with started(server, "pay=tests.cli.shop:dawdle", "--processes", processes, "--json") as process:
+    with started(server, "worker", "pay=tests.cli.shop:dawdle", "--processes", processes, "--json") as process:
         until(Order.ship.pending.count)
         os.killpg(process.pid, number)  # as a terminal does, and some supervisors
         go_on()
@@ -523,9 +489,8 @@ def test_a_worker_that_is_stopped_exits_with_0_and_leaves_nothing_in_progress(
 @pytest.mark.parametrize("extra", ["begin()", ""], ids=["import", "on-start"])
 def test_sigterm_before_it_works_ends_it_with_0(server: Environment, tmp_path: Path, extra: str) -> None:
     begin = "def begin():\n    import time\n    print('starting', file=sys.stderr)\n    time.sleep(600)\n"
-    arguments = ["pay=desk:pay", "--on-start", "desk:begin"]
-    of: Any = {"PYNAMODB_TRACKER_APP": "desk:StoreTask"}
-    with started(server, *arguments, cwd=module(tmp_path, begin + extra), **of) as process:
+    arguments = ["worker", "pay=desk:pay", "--on-start", "desk:begin"]
+    with started(desk(server), *arguments, cwd=module(tmp_path, begin + extra)) as process:
         heard(process, "starting")
         process.terminate()
         assert ended(process) == (0, "", "")
@@ -533,22 +498,10 @@ def test_sigterm_before_it_works_ends_it_with_0(server: Environment, tmp_path: P
 
 @posix
 @pytest.mark.race
-def test_what_hangs_longer_than_the_grace_time_is_given_back(server: Environment) -> None:
-    Order.create("o-1")
-    with started(server, "pay=tests.cli.shop:stall", "--grace", "0.1s") as process:
-        until(stalling)
-        process.terminate()
-        code, out, _ = ended(process)
-    assert (code, re.fullmatch(r"Order.pay: 1 released in \d+s\n", out) is not None) == (0, True)
-    assert (counted(), Order.get_task("o-1").attempt) == ({"pay pending": 1}, 0)
-
-
-@posix
-@pytest.mark.race
 @pytest.mark.parametrize("processes", ["1", "2"])
 def test_a_second_ctrl_c_waits_for_no_function_and_none_of_its_threads(server: Environment, processes: str) -> None:
     Order.create("o-1")
-    arguments = ["pay=tests.cli.shop:stall_in_a_thread", "--processes", processes, "--grace", "1h"]
+    arguments = ["worker", "pay=tests.cli.shop:stall_in_a_thread", "--processes", processes, "--grace", "1h"]
     with started(server, *arguments) as process:
         until(stalling)
         os.killpg(process.pid, signal.SIGINT)
@@ -566,7 +519,7 @@ def test_a_second_ctrl_c_waits_for_no_function_and_none_of_its_threads(server: E
 @pytest.mark.parametrize("processes", ["1", "2"])
 def test_a_reader_that_goes_fails_no_task(server: Environment, processes: str) -> None:
     Order.create_many(f"o-{n}" for n in range(6))
-    arguments = ["pay=tests.cli.shop:chatter", "--processes", processes, "--threads", "1", "--until-idle"]
+    arguments = ["worker", "pay=tests.cli.shop:chatter", "--processes", processes, "--threads", "1", "--until-idle"]
     with started(server, *arguments) as process:
         said, out_of_it = process.stderr, process.stdout
         assert said is not None
@@ -584,20 +537,28 @@ def test_a_reader_that_goes_fails_no_task(server: Environment, processes: str) -
 def test_processes_find_the_modules_begin_once_log_and_keep_stdout_for_the_command(
     server: Environment, tmp_path: Path
 ) -> None:
-    Order.create_many(["bad", *(f"o-{n:02}" for n in range(12))])
+    Order.create_many(["bad", *(f"o-{n}" for n in range(4))])
     begin = "def begin():\n    with open('begun-' + str(os.getpid()), 'a') as file:\n        file.write('x')"
-    arguments = ["pay=desk:pay", "ship=desk:ship", "--on-start", "desk:begin", "--processes", "2", "--until-idle"]
-    of = {"PYNAMODB_TRACKER_APP": "desk:StoreTask"}
+    arguments = [
+        "worker",
+        "pay=desk:pay",
+        "ship=desk:ship",
+        "--on-start",
+        "desk:begin",
+        "--processes",
+        "2",
+        "--until-idle",
+    ]
     folder = module(tmp_path, begin)
-    with started(server, *arguments, "--json", cwd=folder, is_about_the_start=True, **of) as process:
+    with started(desk(server), *arguments, "--json", cwd=folder, is_about_the_start=True) as process:
         code, out, err = ended(process)
-    assert (code, [step["succeeded"] for step in json.loads(out)["steps"]]) == (0, [12, 12])
+    assert (code, [step["succeeded"] for step in json.loads(out)["steps"]]) == (0, [4, 4])
     begun = {path.name: path.read_text() for path in tmp_path.glob("begun-*")}
     assert list(begun.values()) == ["x", "x"]
     assert f"begun-{process.pid}" not in begun
     assert {f"begun-{order.data['pid']}" for order in Order.ship.succeeded.query()} <= begun.keys()
     assert err.count("the module runs") == 3  # processes write at the same time, also into one line
-    assert [err.count(each) for each in ("printed beside", "paying o-", "shipping o-")] == [13, 12, 12]
+    assert [err.count(each) for each in ("printed beside", "paying o-", "shipping o-")] == [5, 4, 4]
     assert len(re.findall(rf"{TIME} WARNING {FAILED}", err)) == err.count("no answer") == 1
 
 
@@ -609,8 +570,8 @@ def test_processes_log_as_functions_have_configured_it(server: Environment, tmp_
     module(tmp_path)
     (tmp_path / "papers.py").write_text("import logging\nlogging.basicConfig(format='mine: %(message)s')\nship = print")
     Order.create("bad")
-    arguments = ["pay=desk:pay", "ship=papers:ship", "--processes", "2", "--until-idle"]
-    with started(server, *arguments, cwd=tmp_path, PYNAMODB_TRACKER_APP="desk:Order") as process:
+    arguments = ["worker", "pay=desk:pay", "ship=papers:ship", "--processes", "2", "--until-idle"]
+    with started(desk(server), *arguments, cwd=tmp_path) as process:
         _, _, err = ended(process)
     assert [line for line in err.splitlines() if re.fullmatch(f"mine: {FAILED}", line)] != []
     assert err.count("no answer") == 1
@@ -619,9 +580,8 @@ def test_processes_log_as_functions_have_configured_it(server: Environment, tmp_
 @pytest.mark.race
 def test_what_processes_print_is_there_at_once(server: Environment, tmp_path: Path) -> None:
     Order.create("o-1")
-    arguments = ["pay=desk:pay", "--processes", "2"]
-    of: Any = {"PYNAMODB_TRACKER_APP": "desk:Order", "PYTHONUNBUFFERED": ""}
-    with started(server, *arguments, cwd=module(tmp_path), **of) as process:
+    arguments = ["worker", "pay=desk:pay", "--processes", "2"]
+    with started({**desk(server), "PYTHONUNBUFFERED": ""}, *arguments, cwd=module(tmp_path)) as process:
         heard(process, "paying o-1")
         process.terminate()
         assert ended(process)[0] == 0
@@ -630,8 +590,8 @@ def test_what_processes_print_is_there_at_once(server: Environment, tmp_path: Pa
 @pytest.mark.race
 def test_processes_that_cannot_begin_are_reported_and_exit_with_2(server: Environment, tmp_path: Path) -> None:
     extra = "assert '--multiprocessing-fork' not in sys.orig_argv, 'not here'"
-    arguments = ["pay=desk:pay", "--processes", "2"]
-    with started(server, *arguments, cwd=module(tmp_path, extra), PYNAMODB_TRACKER_APP="desk:Order") as process:
+    arguments = ["worker", "pay=desk:pay", "--processes", "2"]
+    with started(desk(server), *arguments, cwd=module(tmp_path, extra)) as process:
         code, out, err = ended(process)
     assert (code, out) == (2, "")
     assert "not here" in err
@@ -640,22 +600,15 @@ def test_processes_that_cannot_begin_are_reported_and_exit_with_2(server: Enviro
 
 @posix
 @pytest.mark.race
-@pytest.mark.parametrize("closed", ["1>&-", "0<&- 2>&-"])
+@pytest.mark.parametrize("closed", [(1,), (0, 2)])
 def test_a_stream_that_is_closed_from_the_start_is_no_connection_that_functions_write_to(
-    server: Environment, tmp_path: Path, closed: str
+    server: Environment, tmp_path: Path, closed: tuple[int, ...]
 ) -> None:
     Order.create_many(f"o-{n}" for n in range(4))
-    command = [sys.executable, "-P", "-m", "pynamodb_tracker", "worker", "pay=desk:pay", "--until-idle"]
-    done = subprocess.run(  # noqa: S602 - a shell is what closes streams
-        f"exec {' '.join(command)} {closed}",
-        shell=True,
-        cwd=module(tmp_path),
-        env={**environment(), **server, "PYNAMODB_TRACKER_APP": "desk:StoreTask"},
-        capture_output=True,
-        timeout=TIMEOUT,
-        check=False,
-    )
-    assert (done.returncode, b"Traceback" in done.stderr) == (0, False)
+    arguments = ["worker", "pay=desk:pay", "--until-idle"]
+    with started(desk(server), *arguments, cwd=module(tmp_path), closed=closed) as process:
+        code, _, err = ended(process)
+    assert (code, "Traceback" in err) == (0, False)
     assert (Order.ship.pending.count(), Order.pay.in_progress.count()) == (4, 0)
 
 

@@ -50,22 +50,16 @@ class Hold:
 
 @dataclass(frozen=True)
 class Delay:
-    """It is forwarded some seconds late."""
-
     seconds: float
 
 
 @dataclass(frozen=True)
 class After:
-    """It is forwarded once the event is set."""
-
     event: threading.Event
 
 
 @dataclass(frozen=True)
 class Fail:
-    """The client gets this error, and the server never sees the request."""
-
     status: int = 500
     code: str = "InternalServerError"
     message: str = "made to fail by a test"
@@ -73,7 +67,6 @@ class Fail:
 
     @property
     def body(self) -> dict[str, Any]:
-        """The error as DynamoDB writes it."""
         return {"__type": f"com.amazonaws.dynamodb.v20120810#{self.code}", "message": self.message, **self.more}
 
 
@@ -99,7 +92,6 @@ one call at a time, so that it may keep state without a lock."""
 
 
 def pass_everything(_target: str, _body: dict[str, Any], _ordinal: int) -> Action:
-    """Let every request through."""
     return PASS
 
 
@@ -119,8 +111,6 @@ def first(target: str, action: Action, *, times: int = 1) -> Rule:
 
 @dataclass(frozen=True)
 class Answer:
-    """What the server, or the proxy in its place, answered."""
-
     status: int
     body: dict[str, Any]
 
@@ -139,10 +129,8 @@ class Exchange:
 
     @property
     def status(self) -> int | None:
-        """The status of the last answer."""
         return self.answers[-1].status if self.answers else None
 
     @property
     def answer(self) -> dict[str, Any] | None:
-        """The body of the last answer."""
         return self.answers[-1].body if self.answers else None

@@ -22,8 +22,6 @@ HOW_TO_GET_ONE = f"{dynoxide.HOW_TO_GET_IT}, or set {VARIABLE} to the address of
 
 @dataclass
 class Engine:
-    """A running DynamoDB."""
-
     endpoint: str
     how: str
     server: Server | None = None

@@ -65,7 +65,6 @@ class Proxy:
 
     @property
     def endpoint(self) -> str:
-        """The address for the client."""
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def close(self) -> None:
@@ -82,7 +81,6 @@ class Proxy:
         self.close()
 
     def begin(self, target: str, payload: bytes) -> Exchange:
-        """Ask the rule what to do with a request, and log it."""
         body = json.loads(payload)
         with self._lock:
             exchange = Exchange(target, body, self.rule(target, body, len(self.log) + 1))
@@ -280,6 +278,5 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def hang_up(client: socket.socket) -> None:
-    """End a connection in both directions."""
     with contextlib.suppress(OSError):
         client.shutdown(socket.SHUT_RDWR)

@@ -20,7 +20,6 @@ STACK = "shop"
 
 @contextmanager
 def on_moto(**parameters: str) -> Iterator[Template]:
-    """Make a stack of the template, and let the class use its table."""
     template = Template("table.yaml", TableName=ShopTask.Meta.table_name, **parameters)
     table = ShopTask.tracker.table
     with mock_aws():

@@ -24,7 +24,6 @@ def row(role: Role, name: str) -> Callable[[Act], Act]:
 
 
 def rows_of(role: Role) -> dict[str, list[Act]]:
-    """Return the acts by row that are this role's own."""
     return _ACTS[role]
 
 

@@ -54,7 +54,6 @@ def wait_for_letter(ctx: ExecutionContext[Parcel]) -> None:
 
 
 def records(endpoint: str, arn: str, **credentials: str) -> Iterator[dict[str, Any]]:
-    """Yield what the stream has."""
     streams = boto3.client(
         "dynamodbstreams",
         endpoint_url=endpoint,
@@ -70,7 +69,6 @@ def records(endpoint: str, arn: str, **credentials: str) -> Iterator[dict[str, A
 
 
 def main() -> None:
-    """Record them."""
     engine = start()
     try:
         meta: Any = ShopTask.Meta

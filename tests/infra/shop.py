@@ -14,11 +14,7 @@ LETTERS = "tests.infra.shop:Letter"
 
 
 class ShopTask(Task):
-    """The table."""
-
     class Meta:
-        """The name that the templates are given."""
-
         table_name = "shop-tasks"
         region = "us-east-1"
 
@@ -35,15 +31,12 @@ class Parcel(ShopTask):
 
 
 class Letter(ShopTask):
-    """Kept forever."""
-
     use_case_id = UseCase("letter", status_shards=2)
 
     post = Step(10)
 
 
 def tell(task: Any, create: Callable[..., None]) -> None:
-    """Have a letter written about freight that is ignored."""
     create(Letter, task.task_id)
 
 
@@ -83,10 +76,8 @@ DAILY = Repeat.every(timedelta(days=1))
 
 
 def pack(ctx: Any) -> None:
-    """Do the work of a run."""
     ctx.task.weight = 3
 
 
 def refuse(_ctx: Any) -> None:
-    """Fail, with an error that the row has no room for."""
     raise ConnectionError("the printer does not answer " * 100)

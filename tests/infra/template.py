@@ -7,7 +7,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from cfnlint.decode import cfn_yaml
+from cfnlint.config import ConfigMixIn
+from cfnlint.decode import cfn_yaml, decode_str
+from cfnlint.runner import Runner
 
 INFRA = Path(__file__).parent.parent.parent / "infra"
 
@@ -39,7 +41,6 @@ class Template:
         )
 
     def properties(self, resource: str) -> dict[str, Any]:
-        """Return what a resource is made with."""
         resolved: dict[str, Any] = self.resolved(self.source["Resources"][resource]["Properties"])
         return resolved
 
@@ -52,7 +53,6 @@ class Template:
         return json.dumps({**self.source, "Outputs": self.outputs()})
 
     def resolved(self, node: Any) -> Any:
-        """Return a part of the template with its functions done."""
         if isinstance(node, list):
             return [value for each in node if (value := self.resolved(each)) is not _LEFT_OUT]
         if not isinstance(node, dict):
@@ -96,6 +96,18 @@ class Template:
 
     def _value(self, name: str) -> str:
         return _PSEUDO_PARAMETERS.get(name) or self.parameters[name]
+
+
+def problems(text: str) -> list[Any]:
+    """Return what cfn-lint finds in a template, also what it only mentions."""
+    template, errors = decode_str(text)
+    return errors or list(_linter().validate_template(template))
+
+
+@cache
+def _linter() -> Runner:
+    """Return a linter, with its rules: reading them takes longer than most templates."""
+    return Runner(ConfigMixIn(regions=["us-east-1"], include_checks=["I"]))
 
 
 @cache

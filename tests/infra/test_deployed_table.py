@@ -91,7 +91,6 @@ def test_a_stack_exports_the_names_of_the_table_that_it_made() -> None:
 
 @pytest.fixture(params=[{}, KNOWN_TO_LOCAL], ids=["as it is", "with parameters"])
 def local(request: pytest.FixtureRequest, dynamodb: Engine) -> Iterator[None]:
-    """Make the table on dynoxide."""
     with on_dynoxide(dynamodb.endpoint, **request.param):
         yield
 

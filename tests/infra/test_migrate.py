@@ -12,7 +12,6 @@ from tests.infra.template import INFRA
 
 @pytest.fixture
 def script(local_table: LocalTable) -> dict[str, Any]:
-    """Load the script, with both tables in memory."""
     names = runpy.run_path(str(INFRA / "migrate" / "pynamodb_mate.py"), run_name="migrate")
     local_table(names["AppTask"])
     names["OldTask"].create_table(wait=True, billing_mode="PAY_PER_REQUEST")

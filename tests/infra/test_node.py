@@ -41,7 +41,6 @@ class Queue(BaseHTTPRequestHandler):
     bodies: list[Any]
 
     def do_POST(self) -> None:
-        """Answer SendMessage."""
         content = self.rfile.read(int(self.headers["content-length"]))
         signed = self.headers["authorization"].partition("SignedHeaders=")[2].partition(",")[0].split(";")
         headers = {name: self.headers[name] for name in signed}
@@ -56,8 +55,7 @@ class Queue(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(b"{}")
 
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
+    def log_message(self, *_: object) -> None: ...
 
 
 @pytest.fixture

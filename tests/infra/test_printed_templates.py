@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cfnlint.api import lint
 from pynamodb.attributes import NumberAttribute, UnicodeAttribute
 from pynamodb.indexes import (
     AllProjection,
@@ -17,7 +16,7 @@ from pynamodb.indexes import (
 from pynamodb_tracker import FindBy, Task
 from tests.cli.command import run
 from tests.infra.declared import comparable, declared
-from tests.infra.template import INFRA, Template
+from tests.infra.template import INFRA, Template, problems
 from tests.infra.terraform import Module
 from tests.infra.test_terraform import as_properties, needs_terraform, terraform
 
@@ -92,7 +91,7 @@ def test_for_a_class_without_indexes_it_prints_the_file_of_this_repository(
 
 def test_for_a_class_with_indexes_it_prints_the_table_that_create_table_asks_for() -> None:
     asked = Template(printed()).properties("Table")
-    assert lint(printed()) == []
+    assert problems(printed()) == []
     wanted = declared(model=IndexedTask)
     wanted["StreamSpecification"].pop("StreamEnabled")
     assert comparable(asked) == wanted

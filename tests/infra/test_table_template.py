@@ -1,16 +1,14 @@
 """The template asks for the table that the model declares, nothing missing and nothing more."""
 
-import json
 from typing import Any
 
 import pytest
-from cfnlint.api import lint
 from cfnlint.decode import cfn_yaml
 
 from pynamodb_tracker.model.row import StatusIndex
 from tests.infra.declared import ALL, comparable, declared
 from tests.infra.shop import ShopTask
-from tests.infra.template import INFRA, Template
+from tests.infra.template import INFRA, Template, problems
 
 NAME = ShopTask.Meta.table_name
 APPLICATIONS = ("events", "history", "one_step", "order_pipeline")
@@ -22,7 +20,7 @@ def asked_for(**parameters: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", ["table.yaml", "policies.yaml"])
 def test_a_template_has_nothing_that_cfn_lint_finds(name: str) -> None:
-    assert lint((INFRA / name).read_text(encoding="utf-8")) == []
+    assert problems((INFRA / name).read_text(encoding="utf-8")) == []
 
 
 def test_without_parameters_it_is_the_declared_table_and_protected() -> None:
@@ -94,32 +92,6 @@ def test_it_exports_what_other_stacks_need(parameters: dict[str, str], stream: s
     assert set(outputs) == {"TableName", "TableArn", "IndexArn"} | stream
     for name, output in outputs.items():
         assert output["Export"] == {"Name": {"Fn::Sub": f"${{AWS::StackName}}-{name}"}}
-
-
-CHANGES = {
-    "a projected attribute less": ('"attempt", ', ""),
-    "a projected attribute more": ('"last_error"', '"last_error", "data"'),
-    "the whole row projected": ('"INCLUDE"', '"ALL"'),
-    "a key of another type": ('"due_time", "AttributeType": "S"', '"due_time", "AttributeType": "N"'),
-    "keys of the table swapped": (
-        '"task_id", "KeyType": "HASH"}, {"AttributeName": "use_case_id", "KeyType": "RANGE"',
-        '"task_id", "KeyType": "RANGE"}, {"AttributeName": "use_case_id", "KeyType": "HASH"',
-    ),
-    "another range key of the index": ('"due_time", "KeyType"', '"update_time", "KeyType"'),
-    "another name of the index": ('"status-index"', '"by-status"'),
-    "another time to live": ('"expire_time"', '"due_time"'),
-    "time to live off": ('"expire_time", "Enabled": true', '"expire_time", "Enabled": false'),
-    "no point-in-time recovery": ('"PointInTimeRecoveryEnabled": true', '"PointInTimeRecoveryEnabled": false'),
-    "provisioned": ('"PAY_PER_REQUEST"', '"PROVISIONED"'),
-}
-
-
-@pytest.mark.parametrize("change", CHANGES)
-def test_a_template_that_differs_is_detected(change: str) -> None:
-    text = json.dumps(asked_for())
-    before, after = CHANGES[change]
-    assert text.count(before) == 1
-    assert comparable(json.loads(text.replace(before, after))) != declared()
 
 
 def test_the_index_is_named_as_the_model_names_it() -> None:

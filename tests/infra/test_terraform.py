@@ -39,7 +39,6 @@ def variable(parameter: str) -> str:
 
 
 def value(parameter: str) -> Any:
-    """Return the value that it has there."""
     if not parameter.endswith("Units"):
         return ALL[parameter]
     read, write = ALL[parameter].split(",")

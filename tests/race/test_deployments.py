@@ -11,7 +11,7 @@ from tests.support.processes import started_together, until
 
 pytestmark = pytest.mark.race
 
-ORDERS = 150
+ORDERS = 60
 """As many are under way when the step is required, and as many come later."""
 OLD = (["work"], ["work"], ["batch"])
 

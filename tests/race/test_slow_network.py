@@ -14,6 +14,7 @@ import pytest
 from pynamodb.exceptions import GetError, PutError, UpdateError
 
 from pynamodb_tracker import TaskLockedError, TaskNotStartableError, clock
+from pynamodb_tracker.dynamodb import retries
 from pynamodb_tracker.dynamodb.connection import SharedConnection
 from pynamodb_tracker.testing import StoppedClock
 from tests.engine.actions import PASS, THROTTLED, Action, Delay, DropRequest, DropResponse, Fail, Rule
@@ -68,7 +69,10 @@ def times(action: Action, *, target: str = "UpdateItem", number: int) -> Rule:
     return in_turn(target, *[action] * number)
 
 
-def test_a_start_that_gets_no_answer_ends_soon_after_the_lock_would_have(worker: Worker, proxy: Proxy) -> None:
+def test_a_start_that_gets_no_answer_ends_soon_after_the_lock_would_have(
+    worker: Worker, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retries, "SHORTEST_TIMEOUT", 0.1)  # nothing but silence depends on it
     order = worker(lock_for=SHORT, read=60)
     order.create("o")
     proxy.rule = silent("UpdateItem", "GetItem")

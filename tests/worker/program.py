@@ -22,7 +22,6 @@ def print_line(line: str) -> None:
 
 
 def work(ctx: ExecutionContext[Any]) -> None:
-    """Do what the id of the task says."""
     print_line(f"{ctx.task.task_id} {os.getpid()}")
     if ctx.task.task_id.startswith("hang"):
         time.sleep(PATIENCE)
@@ -47,7 +46,6 @@ worker = Worker({Order.confirm: work})
 
 
 def main() -> None:
-    """Run the worker, and print at the end what it did."""
     logging.basicConfig(level=logging.INFO)
     options: dict[str, Any] = json.loads(sys.argv[1])
     if options.pop("broken", False):

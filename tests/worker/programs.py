@@ -53,11 +53,9 @@ class Program:
         return first, rest
 
     def send(self, number: int, pid: int | None = None) -> None:
-        """Send a signal to it, or to one of its processes."""
         os.kill(pid or self.pid, number)
 
     def wait(self) -> int:
-        """Return how it ended."""
         return self._process.wait(TIMEOUT)
 
     def said_at_the_end(self) -> list[tuple[str, str]]:
@@ -70,7 +68,6 @@ class Program:
         return lines
 
     def end(self) -> None:
-        """End what is left of it."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, 9)
         self._process.wait()
@@ -86,8 +83,6 @@ class Program:
 
 
 class Programs:
-    """Programs on one table."""
-
     def __init__(self, endpoint: str, table: str) -> None:
         self._environment = {"SHOP_ENDPOINT": endpoint, "SHOP_TABLE": table}
         self._started: list[Program] = []
@@ -95,21 +90,18 @@ class Programs:
     def start(
         self, *, lock: float = 300, main: str = "tests.worker.program", limited: bool = False, **options: Any
     ) -> Program:
-        """Start one more."""
         given = {"SHOP_LOCK": str(lock), "SHOP_MARGIN": "0.2", "SHOP_RETRY_DELAY": "3600"}
         given |= {"SHOP_LIMIT": "2"} if limited else {}
         self._started.append(Program(self._environment | given, main, **options))
         return self._started[-1]
 
     def end(self) -> None:
-        """End all."""
         for program in self._started:
             program.end()
 
 
 @contextlib.contextmanager
 def programs(endpoint: str, table: str) -> Iterator[Programs]:
-    """Yield what starts programs, which all end with it."""
     started = Programs(endpoint, table)
     try:
         yield started

@@ -17,7 +17,6 @@ from tests.worker.shop import Order
 
 
 async def hang(ctx: AsyncContext[Order]) -> None:
-    """Wait for somebody who never comes."""
     print_line(f"{ctx.task.task_id} {os.getpid()}")
     try:
         await asyncio.sleep(PATIENCE)
@@ -28,7 +27,6 @@ async def hang(ctx: AsyncContext[Order]) -> None:
 
 @asynccontextmanager
 async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-    """Run the worker as long as the service."""
     worker = AsyncWorker({Order.confirm: hang}, grace=timedelta(seconds=json.loads(sys.argv[1])["grace"]))
     async with asyncio.TaskGroup() as group:
         group.create_task(worker.run())

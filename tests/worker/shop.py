@@ -9,11 +9,7 @@ from pynamodb_tracker import ConcurrencyLimit, Step, Task, UseCase
 
 
 class ShopTask(Task):
-    """The table."""
-
     class Meta:
-        """Settings from the environment of a program."""
-
         table_name = os.environ.get("SHOP_TABLE", "shop")
         region = "us-east-1"
         host = os.environ.get("SHOP_ENDPOINT")
@@ -21,8 +17,6 @@ class ShopTask(Task):
 
 
 class Order(ShopTask):
-    """Two steps."""
-
     use_case_id = UseCase("order")
 
     confirm = Step(

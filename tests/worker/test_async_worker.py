@@ -43,8 +43,6 @@ async def nothing(_ctx: AsyncContext[Any]) -> None:
 
 
 class Waiting:
-    """A function that waits until it is let go, or cancelled."""
-
     def __init__(self, go: Callable[[asyncio.Event], Awaitable[object]] = asyncio.Event.wait) -> None:
         self.inside = asyncio.Event()
         self.go = asyncio.Event()
@@ -69,7 +67,6 @@ async def begun(worker: AsyncWorker, function: Waiting) -> asyncio.Task[Any]:
 
 
 def run(worker: AsyncWorker) -> Any:
-    """Run a worker until nothing is due."""
     return asyncio.run(asyncio.wait_for(worker.run(until_idle=True), WAIT))
 
 

@@ -158,7 +158,6 @@ def test_a_worker_that_ends_when_idle_waits_for_an_index_that_is_behind(
     first = DueTasks.first
 
     def lagging(due: DueTasks[Any]) -> dict[int, datetime]:
-        """Return what an index knows that is half a second behind."""
         known = shop.now() - timedelta(seconds=0.5)
         return {code: time for code, time in first(due).items() if time <= known}
 
@@ -189,8 +188,6 @@ def test_stop_of_another_worker_sends_nothing_to_the_parent() -> None:
 
 
 class Dead:
-    """A process that is gone, with the pipe that it has left."""
-
     pid = 4711
 
     def __init__(self, exitcode: int, *last: object) -> None:
@@ -250,7 +247,6 @@ class Orders:
         self.deadlines: list[float | None] = []
 
     def wait(self, deadline: float | None) -> Message | None:
-        """Return the next message; None says that the deadline has passed."""
         self.deadlines.append(deadline)
         return self.left.pop(0)
 

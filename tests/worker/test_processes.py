@@ -55,7 +55,6 @@ def name() -> str:
 
 
 def heard(program: Program, *task_ids: str) -> dict[str, int]:
-    """Return by task which process runs it, once all of these run."""
     return {task_id: int(pid) for task_id, pid in (program.hear() for _ in task_ids)}
 
 
@@ -189,18 +188,6 @@ def test_a_second_ctrl_c_ends_it_at_once(started: Programs, processes: int) -> N
     assert Order.get_task("hang-1").state == Order.confirm.in_progress
 
 
-def test_one_ctrl_c_for_all_processes_of_a_terminal_stops_them_gracefully(started: Programs) -> None:
-    Order.create_many(f"hold-{number}" for number in range(10))
-    program = started.start(processes=2, threads=2)
-    program.hear()
-    os.killpg(program.pid, signal.SIGINT)
-    until(lambda: "starting no new tasks" in "".join(program.err))
-    Parcel.create("release")
-    assert program.wait() == 0
-    assert Order.confirm.in_progress.count() == 0
-    assert Order.ship.pending.count() <= 4
-
-
 def test_processes_end_when_their_parent_is_killed_and_give_back_what_they_run(started: Programs) -> None:
     Order.create_many(["hang-1", "hang-2"])
     program = started.start(processes=2, grace=0.1)
@@ -274,7 +261,6 @@ def test_a_process_that_dies_or_that_somebody_stops_is_replaced(pair: Program, n
 
 
 def release(*task_ids: str) -> None:
-    """Let functions that hold end, and wait until their tasks are done."""
     Parcel.create("release")
     until(lambda: all(Order.get_task(task_id).state == Order.ship.pending for task_id in task_ids))
     Parcel.delete_task("release")

@@ -14,7 +14,6 @@ import pynamodb_tracker
 from pynamodb_tracker import AsyncWorker, Tally, Worker
 from pynamodb_tracker.worker.process_team import ProcessTeam
 from pynamodb_tracker.worker.shutdown import Messages
-from tests.support.recorder import recorded
 from tests.worker.shop import Order, Parcel, ShopTask
 
 
@@ -106,15 +105,6 @@ def test_wrong_options_are_refused(options: Any, error: type[Exception]) -> None
 def test_processes_share_the_lowest_rate() -> None:
     team = ProcessTeam(Worker(FUNCTIONS, rate=0.001)._settings, 4, Messages())
     assert [each._settings.rate for each in team._supervisors] == [0.00025] * 4
-
-
-@pytest.mark.usefixtures("shop")
-def test_a_worker_runs_once() -> None:
-    worker = Worker(FUNCTIONS)
-    worker.run(until_idle=True)
-    with recorded(ShopTask) as requests, pytest.raises(RuntimeError, match="create a new one"):
-        worker.run()
-    assert requests == []
 
 
 @pytest.mark.usefixtures("shop")

@@ -4,17 +4,15 @@ import json
 import os
 import sys
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import ModuleType
 from typing import Any
 from unittest import mock
 
-import boto3
 from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.dynamodb.models import dynamodb_backends
-from moto.sqs.models import sqs_backends
 
 from pynamodb_tracker.clock import StoppedClock
 from tests.infra.order_pipeline.life import KilledError, Life
@@ -35,7 +33,6 @@ class Context:
     aws_request_id: str
 
     def get_remaining_time_in_millis(self) -> int:
-        """Return how long the invocation still has."""
         return max(0, int((self.deadline - self.clock.now()) / timedelta(milliseconds=1)))
 
 
@@ -52,18 +49,14 @@ class Account:
         self.deaths = 0
         self.dies: Callable[[str], int | None] = lambda _: None
         """At which moment the next invocation of a function dies, if it does."""
-        self._environments: dict[str, dict[str, str]] = {}
-        self._sqs = boto3.client("sqs")
-        self._events = boto3.client("events")
+        self._sqs = stack.client("sqs")
 
     @property
     def order(self) -> Any:
-        """The class of the orders."""
         return self.app.Order
 
     @property
     def refused_error(self) -> type[Exception]:
-        """What the services raise where they refuse for good."""
         kind: type[Exception] = sys.modules["pipeline.services"].RefusedError
         return kind
 
@@ -84,20 +77,10 @@ class Account:
                 "resources": [],
                 "detail": detail,
             }
-            for url in self._targets_of(event):
+            for url in self.stack.queues_of(event):
                 self._sqs.send_message(QueueUrl=url, MessageBody=json.dumps(event))
 
-    def _targets_of(self, event: dict[str, Any]) -> Iterator[str]:
-        """Yield the URLs of the queues to which the bus brings an event."""
-        bus = self.stack.outputs["EntranceName"]
-        for rule in self._events.list_rules(EventBusName=bus)["Rules"]:
-            if all(event[name] in values for name, values in json.loads(rule["EventPattern"]).items()):
-                for target in self._events.list_targets_by_rule(EventBusName=bus, Rule=rule["Name"])["Targets"]:
-                    name = target["Arn"].rpartition(":")[2]
-                    yield self._sqs.get_queue_url(QueueName=name)["QueueUrl"]
-
     def send(self, step: str, body: str) -> None:
-        """Put a message into the queue of a step."""
         self._sqs.send_message(QueueUrl=self.mappings[step].url, MessageBody=body)
 
     def poll(self, step: str) -> int:
@@ -120,7 +103,7 @@ class Account:
         handler = getattr(self.app, settings["Handler"].removeprefix("pipeline.app."))
         deadline = self.clock.now() + timedelta(seconds=settings["Timeout"])
         context = Context(self.clock, deadline, str(uuid.uuid4()))
-        with mock.patch.dict(os.environ, self._environment(function)):
+        with mock.patch.dict(os.environ, environment(self.stack[function])):
             try:
                 return self.life.live(
                     lambda: json.loads(json.dumps(handler(event, context))),
@@ -131,20 +114,11 @@ class Account:
                 self.deaths += 1
                 raise
 
-    def _environment(self, function: str) -> dict[str, str]:
-        """Return the environment as CloudFormation has made it."""
-        if function not in self._environments:
-            self._environments[function] = environment(self.stack[function])
-        return self._environments[function]
-
     def waiting(self, queue: str) -> int:
-        """Return how many messages are in a queue, those in flight included."""
-        names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
-        found = self._sqs.get_queue_attributes(QueueUrl=self.stack[queue], AttributeNames=names)["Attributes"]
-        return sum(int(found[name]) for name in names)
+        """Return how many messages are in a queue, including messages in flight, without a request."""
+        return len(self.stack.queue(queue)._messages)
 
     def messages(self) -> int:
-        """Return how many messages are in the queues of the steps."""
         return sum(self.waiting(f"{name}Queue") for name in STEPS)
 
     def dead_letters(self) -> list[str]:
@@ -158,15 +132,12 @@ class Account:
         return bodies
 
     def dashboard(self) -> str:
-        """Return the body of the dashboard."""
-        body: str = boto3.client("cloudwatch").get_dashboard(DashboardName=self.stack.name)["DashboardBody"]
+        body: str = self.stack.client("cloudwatch").get_dashboard(DashboardName=self.stack.name)["DashboardBody"]
         return body
 
     def empty(self) -> None:
         """Leave nothing to the next test, without requests: SQS itself wants a minute between two purges."""
         dynamodb_backends[DEFAULT_ACCOUNT_ID]["us-east-1"].tables[self.order.Meta.table_name].items.clear()
-        queues = sqs_backends[DEFAULT_ACCOUNT_ID]["us-east-1"].queues
         for queue in (*(f"{name}Queue" for name in STEPS), *DEAD_LETTERS):
-            held = queues[self.stack[queue].rpartition("/")[2]]
-            held._messages.clear()
-            held.pending_messages.clear()
+            self.stack.queue(queue)._messages.clear()
+            self.stack.queue(queue).pending_messages.clear()

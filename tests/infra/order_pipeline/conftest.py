@@ -18,7 +18,6 @@ from tests.infra.order_pipeline.template import CODE
 
 @pytest.fixture(scope="package")
 def stack() -> Iterator[Stack]:
-    """Deploy the pipeline."""
     with mock_aws():
         yield deploy()
 

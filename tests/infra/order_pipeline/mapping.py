@@ -10,7 +10,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
-import boto3
+from moto.core.models import DEFAULT_ACCOUNT_ID
 
 from pynamodb_tracker.clock import StoppedClock
 from tests.infra.order_pipeline.life import KilledError
@@ -33,17 +33,19 @@ class Mapping:
         self._batch_size = settings["BatchSize"]
         self._visible_after = timedelta(seconds=stack.properties(f"{name}Queue")["VisibilityTimeout"])
         self._clock = clock
-        self._sqs = boto3.client("sqs")
+        self._sqs = stack.client("sqs")
+        self._queue = stack.queue(f"{name}Queue")
         self.url = stack[f"{name}Queue"]
         self.function = name
         self.ends: list[BaseException] = []
         """What invocations ended with that did not answer."""
         self._in_flight: list[tuple[datetime, str]] = []
-        attributes = self._sqs.get_queue_attributes(QueueUrl=self.url, AttributeNames=["QueueArn"])["Attributes"]
-        self._arn = attributes["QueueArn"]
+        self._arn = f"arn:aws:sqs:us-east-1:{DEFAULT_ACCOUNT_ID}:{self.url.rpartition('/')[2]}"
 
     def poll(self, invoke: Callable[[Event], Any]) -> int:
         """Bring one batch to the function, and return how many messages it had."""
+        if not self._queue._messages:
+            return 0
         self._end_visibility_timeouts()
         received = self._sqs.receive_message(
             QueueUrl=self.url, MaxNumberOfMessages=self._batch_size, MessageSystemAttributeNames=["All"]

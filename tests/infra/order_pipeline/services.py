@@ -11,13 +11,10 @@ _ANSWERS = {"charges": "receipt", "labels": "tracking_no", "deliveries": "handed
 _STEPS = {"charges": "confirm_payment", "labels": "ship", "deliveries": "deliver"}
 
 
-def willing(_effect: str, _call: int) -> None:
-    """Let every call through."""
+def willing(_effect: str, _call: int) -> None: ...
 
 
 class Services:
-    """Both of them."""
-
     def __init__(self, does: Callable[[Callable[[], dict[str, Any]]], dict[str, Any]]) -> None:
         """Take how an invocation does something outside of itself."""
         self._does = does

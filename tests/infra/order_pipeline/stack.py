@@ -3,12 +3,15 @@
 import io
 import json
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import boto3
 from cfnlint.decode import cfn_yaml
+from moto.core.models import DEFAULT_ACCOUNT_ID
+from moto.sqs.models import sqs_backends
 
 from tests.infra.order_pipeline.template import CODE, INFRA, UNKNOWN_TO_MOTO, of_type, packaged, transformed
 
@@ -24,8 +27,6 @@ PARAMETERS = {
 
 @dataclass(frozen=True)
 class Stack:
-    """A deployed stack of CloudFormation."""
-
     name: str
     template: dict[str, Any]
     """As CloudFormation got it, before anything was left out for moto."""
@@ -33,12 +34,34 @@ class Stack:
     """What each logical id is called in the account; moto has no name for a bus of events."""
     outputs: dict[str, str]
 
+    _clients: dict[str, Any] = field(default_factory=dict)
+    _targets: list[tuple[dict[str, Any], list[str]]] = field(default_factory=list)
+
+    def client(self, service: str) -> Any:
+        """Return a client of a service, which is built once."""
+        if service not in self._clients:
+            self._clients[service] = boto3.client(service)
+        return self._clients[service]
+
+    def queues_of(self, event: dict[str, Any]) -> list[str]:
+        """Return the URLs of the queues to which the bus brings an event, by the rules that are deployed."""
+        if not self._targets:
+            events, sqs, bus = self.client("events"), self.client("sqs"), self.outputs["EntranceName"]
+            for rule in events.list_rules(EventBusName=bus)["Rules"]:
+                targets = events.list_targets_by_rule(EventBusName=bus, Rule=rule["Name"])["Targets"]
+                names = [target["Arn"].rpartition(":")[2] for target in targets]
+                urls = [sqs.get_queue_url(QueueName=name)["QueueUrl"] for name in names]
+                self._targets.append((json.loads(rule["EventPattern"]), urls))
+        taken = [urls for rule, urls in self._targets if all(event[name] in rule[name] for name in rule)]
+        return [url for urls in taken for url in urls]
+
+    def queue(self, logical_id: str) -> Any:
+        return sqs_backends[DEFAULT_ACCOUNT_ID]["us-east-1"].queues[self.ids[logical_id].rpartition("/")[2]]
+
     def __getitem__(self, logical_id: str) -> str:
-        """Return what a resource is called in the account."""
         return self.ids[logical_id]
 
     def properties(self, logical_id: str) -> dict[str, Any]:
-        """Return the properties of a resource in the template, with unresolved functions."""
         properties: dict[str, Any] = self.template["Resources"][logical_id]["Properties"]
         return properties
 
@@ -100,6 +123,7 @@ def _zipped(folder: Path) -> bytes:
     return content.getvalue()
 
 
+@cache
 def environment(function_name: str) -> dict[str, str]:
     """Return the environment of a deployed function; its values are text, also where moto has kept numbers."""
     about = boto3.client("lambda").get_function_configuration(FunctionName=function_name)

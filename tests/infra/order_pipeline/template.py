@@ -28,12 +28,10 @@ class _NoPolicies:
     """Stands for SAM's loader of AWS's managed policies, which asks IAM: the template names none of them."""
 
     def load(self) -> dict[str, str]:
-        """Return no policies."""
         return {}
 
 
 def written() -> dict[str, Any]:
-    """Return the template as it is written."""
     found: dict[str, Any] = json.loads(_as_json())
     return found
 
@@ -51,7 +49,6 @@ def packaged(bucket: str, key: str) -> dict[str, Any]:
 
 
 def transformed(template: dict[str, Any]) -> dict[str, Any]:
-    """Return what the SAM transform makes of a packaged template."""
     found: dict[str, Any] = json.loads(_transformed(json.dumps(template)))
     return found
 
@@ -62,7 +59,6 @@ def _transformed(template: str) -> str:
 
 
 def of_type(template: dict[str, Any], kind: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the logical id and the properties of each resource of a type."""
     for name, resource in template["Resources"].items():
         if resource["Type"] == kind:
             yield name, resource["Properties"]

@@ -32,8 +32,6 @@ LONGEST = timedelta(hours=6)
 
 
 class Day:
-    """A history of the pipeline."""
-
     def __init__(self, account: Account, seed: int) -> None:
         self.account = account
         self.random = random.Random(seed)

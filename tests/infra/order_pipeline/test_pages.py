@@ -23,7 +23,6 @@ APP = "pipeline.orders:Order"
 
 
 def rows(page: Page, heading: str) -> Iterator[list[str]]:
-    """Yield the cells of the table whose first column has that heading."""
     lines = iter(page.prose())
     for line in lines:
         if line.startswith(f"| {heading} |"):
@@ -75,7 +74,6 @@ def test_the_settings_are_those_of_the_template_and_of_the_steps(account: Accoun
 
 
 def periods(alarm: Any) -> int:
-    """Return the length of an alarm's periods in seconds."""
     parts = [each["MetricStat"]["Period"] for each in alarm.get("Metrics", []) if "MetricStat" in each]
     [period] = set(parts or [alarm["Period"]])
     return int(period)
@@ -107,7 +105,6 @@ def test_each_alarm_of_the_template_has_its_section() -> None:
 
 
 def commands(page: Page) -> Iterator[list[str]]:
-    """Yield the commands of the library on a page, as words."""
     for block in page.blocks():
         if block.language == "sh":
             for line in block.lines:

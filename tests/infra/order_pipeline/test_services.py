@@ -20,8 +20,6 @@ class Gateway(HTTPServer):
 
 
 class Handler(BaseHTTPRequestHandler):
-    """One request to it."""
-
     server: Gateway
 
     def do_POST(self) -> None:
@@ -33,8 +31,7 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(answer)
 
-    def log_message(self, *_: object) -> None:
-        """Keep quiet."""
+    def log_message(self, *_: object) -> None: ...
 
 
 @pytest.fixture

@@ -26,7 +26,6 @@ def written(out: str) -> set[Metric]:
 
 
 def told(metric: dict[str, Any]) -> Metric:
-    """Return a metric of the template in the same form."""
     dimensions = frozenset((each["Name"], each["Value"]) for each in metric["Dimensions"])
     return "order-pipeline", metric["MetricName"], dimensions
 
