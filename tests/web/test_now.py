@@ -131,7 +131,8 @@ def test_the_terminal_prints_each_need_with_the_command_to_run_and_exits_with_1(
     ended = run("now", of="tests.web.shop:ShopTask")
     lines = ended.out.splitlines()
     assert ended.code == 1
-    assert [line for line in lines if line.startswith(str(needs()[0].title))]
+    first = str(needs()[0].title)
+    assert [line for line in lines if line.startswith(first)]
     pause = "pynamodb-tracker pause --app tests.web.shop:ShopTask --use-case order ship --until 1h"
     assert [line.strip() for line in lines if pause in line]
     found = read("now", of="tests.web.shop:ShopTask")
