@@ -138,7 +138,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(optionalhook=True, wrapper=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> Generator[None, int, int]:
-    """Start three processes for two cores: a quarter of their time, tests wait for an engine, or for processes.
+    """Start five processes for two cores: for a good part of their time, tests wait for an engine, or for processes.
 
     Those of `--in-memory` hardly wait. Processes that share the one given endpoint would meet each other's tables.
     """
@@ -146,7 +146,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> Generator[None, int,
     if VARIABLE in os.environ:
         return 1
     is_given = "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ
-    return cores if is_given or config.getoption("in_memory") else cores + cores // 2
+    return cores if is_given or config.getoption("in_memory") else 2 * cores + 1
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

@@ -13,7 +13,6 @@ from typing import Any
 
 from pynamodb_tracker import TaskAlreadyExistsError
 from tests.chaos.checker import Violation, violations
-from tests.chaos.checks_of_runs import losers_write_nothing, one_owner_at_a_time
 from tests.chaos.crew import Crew, crew
 from tests.chaos.events import Event, Log, read
 from tests.chaos.faults import Faults, Wire
@@ -129,7 +128,6 @@ def _chaos(wire: Wire, faults: Faults, workers: Crew, nemesis: Nemesis) -> None:
     goals: dict[str, Callable[[], bool]] = {
         "over": lambda: True,
         "struck": lambda: faults.all_struck and nemesis.all_struck,
-        "broken": _Broken(workers.folder),
     }
     goal = goals[settings.until]
     with ThreadPoolExecutor(CREATORS) as pool:
@@ -158,22 +156,6 @@ def _due(settings: Settings, passed: float) -> float:
     """Return how many tasks there should be after that many seconds."""
     late = max(0.0, passed - settings.seconds)
     return settings.tasks * (min(1.0, passed / settings.seconds) + MORE * (late // MORE_EVERY))
-
-
-class _Broken:
-    """Whether two workers held a task at a time, according to the history so far."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._look_at = 0.0
-        self._found = False
-
-    def __call__(self) -> bool:
-        if not self._found and time.monotonic() >= self._look_at:
-            history = History.of(read(self._folder))
-            self._found = any(any(check(history)) for check in (one_owner_at_a_time, losers_write_nothing))
-            self._look_at = time.monotonic() + LOOK_EVERY
-        return self._found
 
 
 @contextmanager

@@ -33,8 +33,8 @@ class Settings:
     seed: int
     seconds: float = 45.0
     """How long the faults last. The remaining work comes after that."""
-    until: Literal["over", "struck", "broken"] = "over"
-    """The goal of the faults: nothing else, one of each kind of fault and blow, or a task with two owners at a time.
+    until: Literal["over", "struck"] = "over"
+    """The goal of the faults: nothing else, or one of each kind of fault and blow.
 
     Tasks are created until then, so that the same things happen on a slow machine."""
     workers: int = 10
@@ -79,7 +79,7 @@ class Settings:
     @property
     def patience(self) -> float:
         """Seconds after which a run without progress fails. Even a very busy machine needs far less."""
-        return 600 + self.tasks
+        return 300 + self.tasks
 
     def kind_of(self, number: int) -> str:
         return "wild" if number >= self.on_loops else LOOPS[(self.on_loops - 1 - number) % len(LOOPS)]

@@ -192,9 +192,11 @@ def kind_of(kind: str) -> type[Worker]:
 def start(settings: Settings, endpoint: str, folder: str, name: str, kind: str) -> None:
     logging.getLogger().addHandler(logging.NullHandler())
     if settings.without:
-        from tests.chaos.guards import remove_guard  # noqa: PLC0415 - pytest with it, which other workers do without
+        import pytest  # noqa: PLC0415 - other workers do without it
 
-        remove_guard(settings.without)
+        from tests.chaos.guards import remove_guard  # noqa: PLC0415 - as above
+
+        remove_guard(settings.without, pytest.MonkeyPatch())
     if kind != "calm":
         fail_before_sending(settings, name)
     skew = settings.skew_of(name)
