@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pynamodb_tracker.model.schema import UseCase
     from pynamodb_tracker.model.serialization import DecimalAttribute
     from pynamodb_tracker.model.signals import ReceivedSignal
-    from pynamodb_tracker.status import Status
+    from pynamodb_tracker.model.status import Status
     from pynamodb_tracker.step.bound import BoundStep
     from pynamodb_tracker.step.declared import Step
     from pynamodb_tracker.step.pages import IndexEntry, IndexPage, TaskPage
@@ -130,7 +130,7 @@ _MODULES = {
     "Report": "pynamodb_tracker.work.outcomes",
     "Sent": "pynamodb_tracker.features.signals",
     "State": "pynamodb_tracker.step.state",
-    "Status": "pynamodb_tracker.status",
+    "Status": "pynamodb_tracker.model.status",
     "Step": "pynamodb_tracker.step.declared",
     "Tally": "pynamodb_tracker.work.outcomes",
     "Task": "pynamodb_tracker.task.task",
@@ -140,8 +140,8 @@ _MODULES = {
 """The modules of public names, except exceptions."""
 
 _SUBMODULES = {
-    *("aio", "arguments", "clock", "control", "dynamodb", "exceptions", "execution", "instrumentation"),
-    *("model", "query", "status", "step", "task", "transitions"),
+    *("aio", "clock", "control", "dynamodb", "exceptions", "execution", "instrumentation"),
+    *("model", "query", "step", "task", "transitions"),
 }
 """Submodules that work without extras."""
 

@@ -13,7 +13,7 @@ from typing import TypeVar
 import pytest
 
 import pynamodb_tracker
-from pynamodb_tracker.status import CANCELLED, END, end_of
+from pynamodb_tracker.model.status import CANCELLED, END, end_of
 from tests.support.pages import ROOT
 
 N = TypeVar("N", bound=ast.AST)
@@ -79,7 +79,6 @@ SLEEPS = {
 
 WAITS_FOR_WORK = {
     "aio/run.py": "the next heartbeat",
-    "cli/commands/live.py": "the next picture",
     "clock.py": "the clocks themselves",
     "control/slots.py": "slots, and their renewal",
     "execution/heartbeat.py": "the next heartbeat",

@@ -108,7 +108,7 @@ def run(folder: Path, in_round: int) -> None:
         stopped.set()
 
     with mock.patch.object(session, "_let_workers_die", before_step), suppress(KeyboardInterrupt):
-        session.run(session.Options(), Console(file=StringIO()), stopped)
+        session.run(Console(file=StringIO()), stopped)
 
 
 if __name__ == "__main__":

@@ -9,12 +9,12 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from pynamodb.transactions import TransactWrite
 
 from pynamodb_tracker.aio.pool import RUNS, in_thread
-from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.dynamodb.connection import sharing_requests
 from pynamodb_tracker.execution.call import check_done, expect_result, result_of
 from pynamodb_tracker.execution.context import TRIES, BlockContext, ExecutionContext, hold
 from pynamodb_tracker.features.groups.queue import GroupOfRun
 from pynamodb_tracker.model import failure_log, hydration
+from pynamodb_tracker.model.arguments import shown
 from pynamodb_tracker.model.data import unread_data
 from pynamodb_tracker.model.row import TaskRow
 

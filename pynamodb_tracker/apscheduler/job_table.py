@@ -27,12 +27,12 @@ from typing import Any, Self
 from pynamodb.connection.table import TableConnection
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.arguments import check_key
 from pynamodb_tracker.dynamodb.connection import Item, Refused, get_items, missing_table, pages, send
 from pynamodb_tracker.dynamodb.error_codes import is_missing_table
 from pynamodb_tracker.dynamodb.partiql import IF_ABSENT
 from pynamodb_tracker.dynamodb.retries import slept_before_retry
 from pynamodb_tracker.dynamodb.transact_write import REFUSED, transact_write
+from pynamodb_tracker.model.arguments import check_key
 from pynamodb_tracker.model.overflow import CHUNK
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.worker_name import this_worker

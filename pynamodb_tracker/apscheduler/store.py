@@ -23,7 +23,7 @@ from pynamodb_tracker.apscheduler.job_table import (
 )
 from pynamodb_tracker.apscheduler.serializers import PickleSerializer, Serializer
 from pynamodb_tracker.apscheduler.stored_job import JobCodec, StoredJob, UnloadableJobs, is_exiting
-from pynamodb_tracker.arguments import check_duration, check_key, shown
+from pynamodb_tracker.model.arguments import check_duration, check_key, shown
 from pynamodb_tracker.task.task import Task
 
 _MOST_CLAIMED = 50  # Per look. The loop must get to each job before its claim ends

@@ -10,7 +10,6 @@ from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from pynamodb.exceptions import PynamoDBException
 
-from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.aws_lambda import http
 from pynamodb_tracker.aws_lambda import trigger as triggers
 from pynamodb_tracker.aws_lambda.invocation import InvocationAttempt, RunningInvocation
@@ -21,6 +20,7 @@ from pynamodb_tracker.aws_lambda.trigger import Record, Replies, Reply, TaskId, 
 from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher, batcher_for
 from pynamodb_tracker.exceptions import ConcurrencyLimitReachedError, TrackerError
 from pynamodb_tracker.execution.context import ExecutionContext
+from pynamodb_tracker.model.arguments import shown
 from pynamodb_tracker.model.results import fingerprint
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.step.bound import BoundStep

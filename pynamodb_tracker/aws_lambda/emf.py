@@ -12,10 +12,10 @@ from typing import Any
 
 from pynamodb.exceptions import PynamoDBException
 
-from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.exceptions import TaskAlreadySucceededError, TaskError, TaskIgnoredError
 from pynamodb_tracker.instrumentation import Hook, RunDetails
 from pynamodb_tracker.model import strict_json
+from pynamodb_tracker.model.arguments import shown
 
 _NAMESPACE = re.compile(r"(?!AWS/)(?=.{1,255}\Z)[0-9A-Za-z._/#-][0-9A-Za-z._/#: -]*")
 """https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/cloudwatch_concepts.html reserves AWS/."""

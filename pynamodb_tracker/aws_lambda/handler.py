@@ -6,7 +6,6 @@ from contextlib import suppress
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, overload
 
-from pynamodb_tracker.arguments import check_flags, check_parameters, check_threads, is_async, shown
 from pynamodb_tracker.aws_lambda import trigger as triggers
 from pynamodb_tracker.aws_lambda.delivery import Delivery, MustMatch, RecordRunner
 from pynamodb_tracker.aws_lambda.emf import namespace_of
@@ -17,6 +16,7 @@ from pynamodb_tracker.aws_lambda.result import Invocation
 from pynamodb_tracker.aws_lambda.trigger import Replies, TaskId, Trigger, TriggerName
 from pynamodb_tracker.dynamodb.retries import ending_with
 from pynamodb_tracker.execution.context import ExecutionContext
+from pynamodb_tracker.model.arguments import check_flags, check_parameters, check_threads, is_async, shown
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.worker_name import working_as
 from pynamodb_tracker.step.bound import BoundStep

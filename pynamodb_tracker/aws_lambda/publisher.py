@@ -11,7 +11,6 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.aws_lambda.invocation import LambdaContext, RunningInvocation
 from pynamodb_tracker.aws_lambda.trigger import UnreadableEventError, trigger_named
 from pynamodb_tracker.dynamodb.error_codes import got_no_response
@@ -19,10 +18,11 @@ from pynamodb_tracker.dynamodb.retries import ending_with, slept_before_retry
 from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.instrumentation import log
 from pynamodb_tracker.model import strict_json
+from pynamodb_tracker.model.arguments import shown
 from pynamodb_tracker.model.failure import ABANDONED, Failure
 from pynamodb_tracker.model.failure_log import failures_in_row
 from pynamodb_tracker.model.row import readable
-from pynamodb_tracker.status import Status, end_of
+from pynamodb_tracker.model.status import Status, end_of
 from pynamodb_tracker.task.task import Task
 
 _MOST = 10  # entries per request: https://docs.aws.amazon.com/eventbridge/latest/APIReference/API_PutEvents.html

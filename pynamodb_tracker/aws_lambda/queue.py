@@ -12,12 +12,12 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.dynamodb.error_codes import got_no_response
 from pynamodb_tracker.dynamodb.retries import deadline, slept_before_retry
 from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.instrumentation import log, log_fields
 from pynamodb_tracker.model import strict_json
+from pynamodb_tracker.model.arguments import shown
 from pynamodb_tracker.model.row import TaskRow
 
 _TRIES = 4

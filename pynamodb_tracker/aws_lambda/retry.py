@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from pynamodb.exceptions import PynamoDBException
 
-from pynamodb_tracker import arguments, clock
+from pynamodb_tracker import clock
 from pynamodb_tracker.aws_lambda.emf import namespace_of
 from pynamodb_tracker.aws_lambda.handler import check_step
 from pynamodb_tracker.aws_lambda.invocation import (
@@ -25,6 +25,7 @@ from pynamodb_tracker.aws_lambda.journal import InvocationLog
 from pynamodb_tracker.aws_lambda.queue import Queue
 from pynamodb_tracker.dynamodb.retries import ending_with
 from pynamodb_tracker.execution.context import ExecutionContext
+from pynamodb_tracker.model import arguments
 from pynamodb_tracker.model.hydration import rows
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.worker_name import working_as

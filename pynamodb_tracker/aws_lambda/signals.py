@@ -7,7 +7,6 @@ from datetime import timedelta
 from typing import Any, Generic, Literal, TypeVar, cast, get_args
 
 from pynamodb_tracker import exceptions
-from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.aws_lambda import http
 from pynamodb_tracker.aws_lambda import trigger as triggers
 from pynamodb_tracker.aws_lambda.delivery import Delivery, SentSignal
@@ -19,6 +18,7 @@ from pynamodb_tracker.aws_lambda.trigger import Record, Replies, TaskId, Trigger
 from pynamodb_tracker.dynamodb.retries import ending_with
 from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher
 from pynamodb_tracker.instrumentation import log_fields
+from pynamodb_tracker.model.arguments import shown
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.signals import ReceivedSignal, check_label, too_late
 from pynamodb_tracker.step.signal import BoundSignal

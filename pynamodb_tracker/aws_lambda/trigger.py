@@ -7,10 +7,10 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, NamedTuple, get_args
 from urllib.parse import unquote_plus
 
-from pynamodb_tracker.arguments import check_task_id, shown
 from pynamodb_tracker.aws_lambda.http import is_request, read_request
 from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.instrumentation import log
+from pynamodb_tracker.model.arguments import check_task_id, shown
 from pynamodb_tracker.model.schema import SEPARATOR
 
 TaskId = str | Callable[[Any], str]

@@ -104,11 +104,6 @@ def _hide_types(parameters: list[Any]) -> list[Any]:
     return parameters
 
 
-def _format_help(docstring: str) -> str:
-    """Return a docstring with one line per paragraph, which the terminal can wrap."""
-    return "\n\n".join(" ".join(each.split()) for each in cleandoc(docstring).split("\n\n"))
-
-
 def _print_version(wanted: bool) -> None:  # noqa: FBT001 - typer passes it by position
     if wanted:
         typer.echo(f"pynamodb-tracker {metadata.version('pynamodb-tracker')}")
@@ -147,7 +142,8 @@ def build_app(words: Sequence[str] = ()) -> typer.Typer:
             if name in wanted:
                 module, _, function = place.partition(".")
                 command = getattr(import_module(f"{__name__}.commands.{module}"), function)
-                text = _format_help(command.__doc__ or "")
+                paragraphs = cleandoc(command.__doc__ or "").split("\n\n")  # the terminal wraps each
+                text = "\n\n".join(" ".join(each.split()) for each in paragraphs)
                 app.command(name, rich_help_panel=panel, cls=_Command, help=text)(command)
     return app
 

@@ -17,15 +17,15 @@ import typer
 from botocore.exceptions import BotoCoreError, ClientError
 from pynamodb.exceptions import PynamoDBException
 
-from pynamodb_tracker.arguments import check_function, did_you_mean
 from pynamodb_tracker.cli.interrupts import discard
 from pynamodb_tracker.cli.terminal import StdoutError, flush, warn
 from pynamodb_tracker.exceptions import TrackerError
+from pynamodb_tracker.model.arguments import check_function, did_you_mean
 from pynamodb_tracker.model.schema import UseCase
+from pynamodb_tracker.model.status import Status
 from pynamodb_tracker.presentation import task_facts
 from pynamodb_tracker.presentation.errors import one_line
 from pynamodb_tracker.presentation.task_facts import UNKNOWN, steps_of
-from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.functions import for_threads, function_name, is_same_function
 from pynamodb_tracker.step.state import State

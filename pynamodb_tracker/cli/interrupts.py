@@ -27,18 +27,15 @@ class StoppedError(Exception):
         self.exit_code = 128 + number
 
 
-class StopRequest:
+class StopRequest(threading.Event):
     """Set by a signal or a closed pipe. The work checks it before it starts anything."""
 
-    def __init__(self) -> None:
-        self.event = threading.Event()
-        self.signal_number = 0
-        self._on_stop: Callable[[], object] | None = None
+    signal_number = 0
+    _on_stop: Callable[[], object] = bool
 
     def set(self) -> None:
-        self.event.set()
-        if self._on_stop is not None:
-            self._on_stop()
+        super().set()
+        self._on_stop()
 
     def calls(self, on_stop: Callable[[], object]) -> None:
         self._on_stop = on_stop
@@ -46,7 +43,7 @@ class StopRequest:
             on_stop()
 
     def __bool__(self) -> bool:
-        return self.event.is_set()
+        return self.is_set()
 
     @property
     def reason(self) -> int:
@@ -87,7 +84,7 @@ def run_stoppable(work: StoppableWork) -> None:
     with handle_signals(dict.fromkeys(("SIGINT", "SIGTERM", "SIGHUP"), on_signal)):
         thread.start()
         signals = 0
-        while messages.get() != _ENDED:
+        while messages.wait() != _ENDED:
             signals += 1
             stop.set()
             with suppress(OSError):  # the terminal is gone

@@ -15,12 +15,12 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.cli.command import FOUND, CannotRunError, UseCases, check_window, known_use_cases, use_cases
 from pynamodb_tracker.cli.terminal import warn
+from pynamodb_tracker.model.arguments import shown
+from pynamodb_tracker.model.status import Status
 from pynamodb_tracker.presentation import exact_json, times
 from pynamodb_tracker.presentation.task_facts import steps_of
-from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.signal import signals_in
 from pynamodb_tracker.task.task import Task
 

@@ -1,7 +1,5 @@
 """Serves the page from this process, at an address with a token."""
 
-from __future__ import annotations
-
 import errno
 import logging
 import secrets
@@ -11,15 +9,12 @@ import threading
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pynamodb_tracker.cli.command import CannotRunError
 from pynamodb_tracker.cli.options import person
 from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.worker.shutdown import handle_signals
-
-if TYPE_CHECKING:
-    import uvicorn
 
 LOCAL = ("127.0.0.1", "localhost", "::1")
 _GRACE = 3  # seconds for requests to finish after Ctrl-C
@@ -67,7 +62,7 @@ class PageServer:
                 server.should_exit = True
                 thread.join()
 
-    def _server(self, models: Sequence[type[Task]], **options: Any) -> uvicorn.Server:
+    def _server(self, models: Sequence[type[Task]], **options: Any) -> Any:
         import uvicorn  # noqa: PLC0415 - an extra
 
         from pynamodb_tracker.web import dashboard  # noqa: PLC0415 - the same

@@ -11,16 +11,16 @@ from typing import Any, Self
 import typer
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.arguments import check_task_id, did_you_mean
 from pynamodb_tracker.cli.command import FOUND, CannotRunError, check_window, ids_in, is_step, state_named, step_named
 from pynamodb_tracker.cli.terminal import say, say_id, warn
 from pynamodb_tracker.exceptions import TaskNotFoundError, TrackerError
+from pynamodb_tracker.model.arguments import check_task_id, did_you_mean
 from pynamodb_tracker.model.hydration import rows
+from pynamodb_tracker.model.status import Status
 from pynamodb_tracker.presentation.errors import for_people
 from pynamodb_tracker.presentation.listing import Filter, find
 from pynamodb_tracker.presentation.task_facts import name_of, steps_of
 from pynamodb_tracker.presentation.text import count, escaped
-from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
@@ -131,29 +131,28 @@ def change_targets(
     id, and the next values of `given`. Then it changes the `members` of groups, which are known only after the other
     tasks.
     """
-
-    def with_given(tasks: Iterable[tuple[str, Task | None]]) -> Iterator[tuple[Any, ...]]:
-        return ((*task, *more) for task, more in zip(tasks, given, strict=False))
-
+    threads = THREADS
     if asked != NOTHING_ASKED:
         step, ids = asked.found_in(model, words, statuses)
         if asked.dry_run:
             warn(f"dry run: {count(sum(1 for _ in map(say_id, ids)))} would be changed")
             return
-        tasks = with_given(with_rows(model, ids))
-        change_each(tasks, lambda task_id, task, *more: change(step, task, task_id, *more), THREADS, note, members)
-        return
-    targets = Targets.named(model, words)
+        targets, tasks = Targets(model, step, ()), with_rows(model, ids)
+    else:
+        targets = Targets.named(model, words)
+        tasks = with_rows(model, iter(targets.ids))
+        if "-" in targets.ids:  # a person who types them may take a while
+            tasks = ((task_id, None) for task_id in ids_in(targets.ids))
+        else:
+            threads = min(len(targets.ids), THREADS)
 
     def change_one(task_id: str, found: Task | None, *more: object) -> str | None:
-        task = targets.task(check_task_id(task_id)) if found is None else found
+        is_read = found is not None or asked != NOTHING_ASKED
+        task = found if is_read else targets.task(check_task_id(task_id))
         return change(targets.step_of(task, task_id), task, task_id, *more)
 
-    if "-" in targets.ids:  # a person who types them may take a while
-        change_each(with_given((task_id, None) for task_id in ids_in(targets.ids)), change_one, THREADS, note, members)
-    else:
-        tasks = with_given(with_rows(model, iter(targets.ids)))
-        change_each(tasks, change_one, min(len(targets.ids), THREADS), note, members)
+    with_given = ((*task, *more) for task, more in zip(tasks, given, strict=False))
+    change_each(with_given, change_one, threads, note, members)
 
 
 def change_each(

@@ -17,15 +17,15 @@ from typing import Any, TextIO
 from pynamodb import constants as kinds
 from pynamodb.attributes import Attribute, JSONAttribute, UTCDateTimeAttribute
 
-from pynamodb_tracker.arguments import did_you_mean, shown
 from pynamodb_tracker.cli.command import CannotRunError, state_named, stdin
+from pynamodb_tracker.model.arguments import did_you_mean, shown
 from pynamodb_tracker.model.data import DataAttribute
 from pynamodb_tracker.model.repeat import Repeat
 from pynamodb_tracker.model.serialization import DecimalAttribute, StoredValue, refuse_json, same
+from pynamodb_tracker.model.status import Status
 from pynamodb_tracker.presentation import exact_json
 from pynamodb_tracker.presentation.task_facts import name_of, steps_of
 from pynamodb_tracker.presentation.times import duration
-from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.loading import OF_ROUND
 from pynamodb_tracker.task.task import Task

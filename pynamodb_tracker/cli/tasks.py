@@ -11,10 +11,10 @@ from pynamodb_tracker.cli.terminal import Cell, print_table, say, say_json_array
 from pynamodb_tracker.control.item import Pause
 from pynamodb_tracker.control.slots import Use
 from pynamodb_tracker.model.row import damages_of, readable
+from pynamodb_tracker.model.status import Status
 from pynamodb_tracker.presentation.errors import one_line
 from pynamodb_tracker.presentation.task_facts import is_abandoned, name_of, task_as_json
 from pynamodb_tracker.presentation.text import age, between, count, escaped
-from pynamodb_tracker.status import Status
 from pynamodb_tracker.task.task import Task
 
 # Rows of a table.

@@ -1,7 +1,5 @@
 """Output for people. Stored text cannot send control characters to the terminal."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shlex
@@ -18,9 +16,9 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from pynamodb_tracker.model.status import Status
 from pynamodb_tracker.presentation import exact_json
 from pynamodb_tracker.presentation.text import escaped
-from pynamodb_tracker.status import Status
 
 if TYPE_CHECKING:
     from pynamodb_tracker.cli.progress_bar import ProgressBar
@@ -185,14 +183,14 @@ def styled(text: str, style: str = "") -> Text:
 
 _LINE_EVERY = 5.0
 
-_live_bars: list[ProgressBar] = []
+_live_bars: "list[ProgressBar]" = []
 """The bar on the screen. Its console has to print other text, or a copy of the bar would stay there."""
 
 
 class Progress:
     """Shows progress on stderr, with a live bar at a terminal or else a line every five seconds."""
 
-    def __init__(self, title: str = "", bar: ProgressBar | None = None) -> None:
+    def __init__(self, title: str = "", bar: "ProgressBar | None" = None) -> None:
         self._title = title
         self._bar = bar
         self._next_line = time.monotonic() + _LINE_EVERY

@@ -123,9 +123,9 @@ def count_end(journal: Journal[Any], *, has_created: bool) -> None:
             names.append(f"{TOOK}{_bucket_of(clock.now() - journal.claim.start_time)}#{codes.pending}")
     count(model, *names)
     follow_ups = journal.additions.get("follow_ups")
-    for created in follow_ups.models if follow_ups and outcome == "succeeded" else ():
-        if created.tracker.use_case.count_transitions:
-            count(created, CREATED)
+    for created in follow_ups.made_due() if follow_ups and outcome == "succeeded" else ():
+        if created.model.tracker.use_case.count_transitions:
+            count(created.model, CREATED)
 
 
 def _send(model: type[TaskRow], counts: _Counts, hour: datetime, numbers: Counter[str]) -> None:

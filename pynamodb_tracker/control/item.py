@@ -23,18 +23,18 @@ from typing import Any, NamedTuple
 from pynamodb.constants import MAP, STRING
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.control.records import commands_key, schedules_key
 from pynamodb_tracker.dynamodb.connection import Item, Refused, send
 from pynamodb_tracker.exceptions import DefinitionError, TrackerError
 from pynamodb_tracker.instrumentation import log, log_fields
 from pynamodb_tracker.model import strict_json
+from pynamodb_tracker.model.arguments import shown
 from pynamodb_tracker.model.failure import clean
 from pynamodb_tracker.model.overflow import GROUP_OF, item_key
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.serialization import TOKEN
+from pynamodb_tracker.model.status import HIGHEST, LOWEST, SPACING
 from pynamodb_tracker.model.worker_name import this_worker
-from pynamodb_tracker.status import HIGHEST, LOWEST, SPACING
 from pynamodb_tracker.writes.lock import new_token
 
 Names = dict[int, list[str]]
@@ -154,8 +154,8 @@ def _damage_error(model: type[TaskRow], why: str) -> TrackerError:
 
 def _parse_pause(model: type[TaskRow], number: int, stored: Mapping[str, Any]) -> Pause:
     text = {name: value[STRING] for name, value in stored.items()}
-    step = next((codes.step for codes in model.tracker.steps if codes.pending == number), str(number))
     until, time = clock.parse(text["until"]), clock.parse(text["time"])
+    step = model.tracker.step_named_by(number)
     return Pause(step, number, None if until == clock.NEVER else until, text["reason"], text["by"], time)
 
 

@@ -23,9 +23,9 @@ from pynamodb.connection.table import TableConnection
 from pynamodb.constants import STRING
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.arguments import shown, written_as
 from pynamodb_tracker.dynamodb.connection import Item, Refused, get_items, send
 from pynamodb_tracker.dynamodb.retries import ending_by
+from pynamodb_tracker.model.arguments import shown, written_as
 from pynamodb_tracker.model.overflow import GROUP_OF, item_key
 from pynamodb_tracker.model.serialization import TOKEN
 from pynamodb_tracker.model.worker_name import this_worker

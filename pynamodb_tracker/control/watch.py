@@ -14,7 +14,7 @@ from pynamodb_tracker.dynamodb.forking import in_forked_process
 from pynamodb_tracker.exceptions import DefinitionError, TrackerError
 from pynamodb_tracker.instrumentation import log, log_fields
 from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.status import SPACING
+from pynamodb_tracker.model.status import SPACING
 from pynamodb_tracker.writes.lock import Journal
 
 INTERVAL = timedelta(seconds=5)  # by the time of day, which continues while a Lambda environment is frozen

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing import parent_process
+from typing import Any
 
 from pynamodb_tracker.instrumentation import log
 
@@ -24,3 +25,7 @@ def quiet() -> Iterator[None]:
 
 class DemoError(Exception):
     """The demo cannot run. The message has one line per reason."""
+
+
+def say(console: Any, text: str) -> None:
+    console.print(text, highlight=False, markup=False, soft_wrap=True)

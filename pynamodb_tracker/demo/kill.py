@@ -23,14 +23,12 @@ from rich.table import Table
 from rich.text import Text
 
 from pynamodb_tracker import ExecutionContext, Step, UseCase
-from pynamodb_tracker.demo import DemoError, quiet
+from pynamodb_tracker.demo import DemoError, quiet, say
 from pynamodb_tracker.demo.pipeline import LOCK, MARGIN, DemoTask
-from pynamodb_tracker.demo.summary import say
 from pynamodb_tracker.testing import local_table
 from pynamodb_tracker.worker.shutdown import block_signals
 
-_LONGEST = 30
-"""In seconds."""
+_LONGEST = 30  # seconds
 
 
 class Payment(DemoTask):
@@ -86,17 +84,8 @@ class Gateway:
     """The payment system, which charges once per key."""
 
     def __init__(self) -> None:
-        self.charges: defaultdict[str, set[str]] = defaultdict(set)
-        self.first_charges = threading.Semaphore(0)
-        """Released by each order's first charge."""
-
-    def charge(self, order_id: str, key: str) -> bool:
-        """Charge once per key. Return whether this is the order's first charge."""
-        is_first = not self.charges[order_id]
-        self.charges[order_id].add(key)
-        if is_first:
-            self.first_charges.release()
-        return is_first
+        self.charges = defaultdict[str, set[str]](set)
+        self.first_charges = threading.Semaphore(0)  # released by each order's first charge
 
 
 @contextmanager
@@ -112,7 +101,10 @@ def serving(gateway: Gateway) -> Iterator[str]:
         def do_POST(self) -> None:
             status, body = 200, self.rfile.read(int(self.headers.get("Content-Length", 0)))
             if self.path.startswith("/charge/"):
-                if gateway.charge(*self.path.split("/")[2:]):
+                order_id, key = self.path.split("/")[2:]
+                gateway.charges[order_id].add(key)
+                if len(gateway.charges[order_id]) == 1:
+                    gateway.first_charges.release()
                     self.rfile.read(1)  # until the worker is killed
             else:
                 sent = {name: value for name, value in self.headers.items() if name.lower() != "host"}

@@ -9,14 +9,13 @@ from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 
-from pynamodb_tracker.arguments import check_task_id, did_you_mean
 from pynamodb_tracker.demo import DemoError
-from pynamodb_tracker.status import Status
+from pynamodb_tracker.model.arguments import check_task_id, did_you_mean
+from pynamodb_tracker.model.status import Status
 
 MAX_ATTEMPTS = 4
 
-STEPS = ("confirm_payment", "ship", "deliver")
-"""Each step is an event in an order's life."""
+STEPS = ("confirm_payment", "ship", "deliver")  # each is an event in an order's life
 
 STATUSES: Mapping[str, int] = {
     "created": 0,
@@ -34,22 +33,17 @@ CALLED_OFF = ("canceled", "unavailable")
 
 
 class Accident(StrEnum):
-    FAILURE = "failure"
-    """The outside service fails this time."""
-    REFUSAL = "refusal"
-    """The outside service refuses for good."""
-    DEATH = "death"
-    """The worker dies after its work, before the success is recorded."""
+    FAILURE = "failure"  # the outside service fails this time
+    REFUSAL = "refusal"  # the outside service refuses for good
+    DEATH = "death"  # the worker dies after its work, before the success is recorded
 
 
 @dataclass(frozen=True, slots=True)
 class PlacedOrder:
     order_id: str
     status: str
-    times: Mapping[str, datetime] = field(default_factory=dict)
-    """When each step's event happened."""
-    accidents: dict[str, list[Accident]] = field(default_factory=dict)
-    """By step, in the order of attempts."""
+    times: Mapping[str, datetime] = field(default_factory=dict)  # when each step's event happened
+    accidents: dict[str, list[Accident]] = field(default_factory=dict)  # by step, in the order of attempts
 
     @property
     def end(self) -> tuple[str, Status]:
@@ -106,8 +100,7 @@ def generate_orders(count: int) -> list[PlacedOrder]:
 
 _CHANCE_OF_FAILURE = {"confirm_payment": 0.10, "ship": 0.02, "deliver": 0.02}
 _SHARE_OF_DEATHS, _MOST_DEATHS = 0.01, 6
-_MOST_FAILURES = MAX_ATTEMPTS - 2
-"""In a row. This leaves an attempt for a worker that is late on a busy machine."""
+_MOST_FAILURES = MAX_ATTEMPTS - 2  # in a row. This leaves an attempt for a worker that is late on a busy machine
 
 
 def draw_accidents(orders: Collection[PlacedOrder]) -> None:

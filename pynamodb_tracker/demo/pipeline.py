@@ -12,8 +12,7 @@ from pynamodb_tracker.demo.orders import MAX_ATTEMPTS, Accident, PlacedOrder, ca
 LOCK = timedelta(seconds=2)
 MARGIN = timedelta(milliseconds=250)
 
-WAITING = timedelta(days=1)
-"""How long an order waits for its next event: until long after the demo."""
+WAITING = timedelta(days=1)  # how long an order waits for its next event: until long after the demo
 
 
 class OutsideError(Exception):

@@ -12,8 +12,7 @@ _CHECKS = (
     schema.check_indexes,
     settings.check_time_to_live,
     settings.check_replicas,
-    settings.check_backups,
-    settings.check_deletion_protection,
+    settings.check_protection,
     settings.check_capacity,
     settings.check_retry_delays,
 )

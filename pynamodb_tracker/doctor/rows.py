@@ -15,7 +15,7 @@ from pynamodb_tracker.features.groups.repair import needs_repair
 from pynamodb_tracker.model.data import unread_data
 from pynamodb_tracker.model.references import join_of, parse
 from pynamodb_tracker.model.row import TaskRow, damages_of, has_later_format, is_beyond_limit, load, readable
-from pynamodb_tracker.status import end_of
+from pynamodb_tracker.model.status import end_of
 from pynamodb_tracker.step.signal import signals_in
 from pynamodb_tracker.task.find_by import find_bys
 from pynamodb_tracker.task.task import Task
@@ -132,7 +132,7 @@ def _find_damages(row: TaskRow) -> Iterator[tuple[str, object]]:
         yield row.get_attributes()[name].attr_name, why
     if "status" in damaged:
         return
-    if end_of(row.status) is None and not any(row.status in codes.own for codes in row.tracker.steps):
+    if end_of(row.status) is None and row.tracker.status_of(row.status) is None:
         yield "status", f"no step of {type(row).__name__} declares {row.status}"
     elif "status_key" in row.attribute_values and row.status_key not in row.tracker.status_keys(row.status):
         advice = ", so declare urgent=True" if row.urgent and not row.tracker.use_case.urgent else ""

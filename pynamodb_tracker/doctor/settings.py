@@ -9,12 +9,12 @@ from typing import Any
 from pynamodb.constants import NUMBER
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.control.item import read
 from pynamodb_tracker.control.limit import LIFETIME, MOST_SLOTS
 from pynamodb_tracker.control.slots import limits_of, slots_of
 from pynamodb_tracker.doctor.description import Description, Finding, Severity, Unknown
 from pynamodb_tracker.execution.retry_policy import is_delay
+from pynamodb_tracker.model.arguments import shown
 from pynamodb_tracker.model.cost import Load, write_units
 from pynamodb_tracker.model.row import StatusIndex, TaskRow
 
@@ -215,28 +215,24 @@ def check_replicas(description: Description) -> Iterator[Finding]:
         )
 
 
-def check_backups(description: Description) -> Iterator[Finding]:
-    # https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Point-in-time-recovery.html
-    is_on = description.backups
-    if not isinstance(is_on, Unknown):
-        is_on = is_on.get("PointInTimeRecoveryDescription", {}).get("PointInTimeRecoveryStatus") == "ENABLED"
-    meaning = "Without it, you cannot restore tasks that are deleted or overwritten by mistake."
-    yield from _check_is_on("point-in-time recovery", is_on, "UpdateContinuousBackups", meaning)
-
-
-def check_deletion_protection(description: Description) -> Iterator[Finding]:
+def check_protection(description: Description) -> Iterator[Finding]:
+    # https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Point-in-time-recovery.html and
     # https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/WorkingWithTables.Basics.html#WorkingWithTables.Basics.DeletionProtection
-    is_on = description.table.get("DeletionProtectionEnabled", Unknown())
-    meaning = "Without it, a single DeleteTable request deletes all tasks."
-    yield from _check_is_on("deletion protection", is_on, "UpdateTable", meaning)
-
-
-def _check_is_on(subject: str, is_on: object, request: str, meaning: str) -> Iterator[Finding]:
-    if isinstance(is_on, Unknown):
-        yield Finding(Severity.ADVICE, subject, str(is_on), "on", meaning, is_on.to_do)
-    elif not is_on:
-        to_do = f"Turn it on in the table's template or with {request}."
-        yield Finding(Severity.ADVICE, subject, "off", "on", meaning, to_do)
+    backups = description.backups
+    if not isinstance(backups, Unknown):
+        backups = backups.get("PointInTimeRecoveryDescription", {}).get("PointInTimeRecoveryStatus") == "ENABLED"
+    protection = description.table.get("DeletionProtectionEnabled", Unknown())
+    restore = "Without it, you cannot restore tasks that are deleted or overwritten by mistake."
+    delete = "Without it, a single DeleteTable request deletes all tasks."
+    for subject, is_on, request, meaning in (
+        ("point-in-time recovery", backups, "UpdateContinuousBackups", restore),
+        ("deletion protection", protection, "UpdateTable", delete),
+    ):
+        if isinstance(is_on, Unknown):
+            yield Finding(Severity.ADVICE, subject, str(is_on), "on", meaning, is_on.to_do)
+        elif not is_on:
+            to_do = f"Turn it on in the table's template or with {request}."
+            yield Finding(Severity.ADVICE, subject, "off", "on", meaning, to_do)
 
 
 def check_capacity(description: Description) -> Iterator[Finding]:

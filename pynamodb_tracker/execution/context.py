@@ -11,14 +11,14 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 from uuid import UUID, uuid5
 
-from pynamodb_tracker import arguments, clock, transitions
+from pynamodb_tracker import clock, transitions
 from pynamodb_tracker.dynamodb.retries import persist
 from pynamodb_tracker.exceptions import LockLostError
-from pynamodb_tracker.model import strict_json
+from pynamodb_tracker.model import arguments, strict_json
 from pynamodb_tracker.model.results import result_text
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.signals import SignalName, check_signal
-from pynamodb_tracker.status import END, Codes, end_of
+from pynamodb_tracker.model.status import END, Codes, end_of
 
 if TYPE_CHECKING:
     from pynamodb.transactions import TransactWrite
@@ -267,13 +267,13 @@ class ExecutionContext(BlockContext[T_co]):
         return stored
 
     def _begin_part(self, name: str) -> str | None:
-        from pynamodb_tracker.features.checkpoints import parts_of  # noqa: PLC0415 - few runs have parts
+        from pynamodb_tracker.features.checkpoints import Parts  # noqa: PLC0415 - few runs have parts
 
         if not 0 < len(arguments.check_text("name", name) or "") <= _LONGEST_PART:
             raise ValueError(f"checkpoint takes a name of 1 to {_LONGEST_PART} characters, such as 'charge'")
         arguments.check_key("part name", name)  # now, because an unstorable one would fail after the effect
         with self._asking("run a part of"):
-            return parts_of(self._journal).begin(name)
+            return Parts.of_run(self._journal).begin(name)
 
     def _store_part(self, name: str, result: object) -> str:
         with self._writing("store a part of"):

@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, Protocol, TypeGuard
 
-from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.dynamodb.backoff import RANDOM
 from pynamodb_tracker.exceptions import RetryLater
 from pynamodb_tracker.instrumentation import log
+from pynamodb_tracker.model.arguments import shown
 from pynamodb_tracker.model.failure import add_note
 from pynamodb_tracker.transitions import Claim
 

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, Generic, Literal, TypeVar, cast
 
 from pynamodb.attributes import Attribute, UnicodeAttribute
-from pynamodb.constants import BOOLEAN, MAP, NULL, NUMBER, STRING
+from pynamodb.constants import ALL_NEW, BOOLEAN, MAP, NULL, NUMBER, STRING
 from pynamodb.exceptions import PynamoDBConnectionError, UpdateError
 from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.operand import Path
@@ -23,16 +23,16 @@ from pynamodb_tracker.dynamodb.limits import check
 from pynamodb_tracker.dynamodb.retries import slept_before_retry
 from pynamodb_tracker.exceptions import TaskNotFoundError, TaskNotReadyError, ValueNotStorableError
 from pynamodb_tracker.features import repeats
-from pynamodb_tracker.features.overflow import expire_again, remove_chunk_expiry, renew
+from pynamodb_tracker.features.overflow import expire_again, remove_chunk_expiry, set_expire_time
 from pynamodb_tracker.model.changes import Changes, changes_of, check_row_size, raise_if_invalid
+from pynamodb_tracker.model.codecs import PendingRequest
 from pynamodb_tracker.model.failure import add_note
-from pynamodb_tracker.model.pending_request import PendingRequest
 from pynamodb_tracker.model.repeat import Repeat
 from pynamodb_tracker.model.row import TaskRow, check_tracker_attributes, load
-from pynamodb_tracker.status import END, Codes, end_of
+from pynamodb_tracker.model.status import END, Codes, Status, end_of
 from pynamodb_tracker.writes import conditions as when
 from pynamodb_tracker.writes.conditions import guard, parameter
-from pynamodb_tracker.writes.creations import build_new_task, can_put_again, put, tracker_attributes
+from pynamodb_tracker.writes.creations import build_new_task, put, tracker_attributes
 from pynamodb_tracker.writes.lock import new_token
 from pynamodb_tracker.writes.refusals import build_error, check_format, kept_changing_error
 from pynamodb_tracker.writes.transition import (
@@ -65,35 +65,24 @@ _DOUBT = "it may have been merged, because a request got no response, and the ro
 @guard
 def can_take(codes: Codes) -> Condition:
     """Require a task that waits at its first step without a pending request."""
-    return when.has_status(codes.pending, codes.failed, codes.ignored).condition & when.no_request_pending().condition
+    return when.has_status(codes.pending, codes.failed, codes.ignored).condition & when.lacks("queued").condition
 
 
 @guard
 def cannot_take(codes: Codes) -> Condition:
     """Require a task that runs or is past its first step, without a pending request."""
     waits_or_ended = when.has_status(codes.pending, codes.failed, codes.ignored, END).condition
-    return ~waits_or_ended & when.no_request_pending().condition
-
-
-@guard
-def has_no_parts() -> Condition:
-    """Require that no part is stored. The request must not get its result."""
-    return TaskRow.checkpoints.does_not_exist()
+    return ~waits_or_ended & when.lacks("queued").condition
 
 
 @guard
 def has_parts() -> Condition:
-    return TaskRow.checkpoints.exists() & when.not_ended().condition & when.no_request_pending().condition
+    return TaskRow.checkpoints.exists() & when.not_ended().condition & when.lacks("queued").condition
 
 
 @guard
 def keeps_request() -> Condition:
     return TaskRow.queued.exists() & when.not_ended().condition
-
-
-@guard
-def due_as_seen() -> Condition:
-    return TaskRow.due_time == parameter(TaskRow.due_time, "seen_due")
 
 
 @guard
@@ -161,7 +150,7 @@ class Merge(Generic[T]):
     def carry_out(self) -> Merged[T]:
         """Send requests until one is applied. Raise if the outcome stays unknown."""
         try:
-            return self._carry_out()
+            return self._send_until_applied()
         except PynamoDBConnectionError as error:
             if self._in_doubt is not None:
                 add_note(error, f"pynamodb_tracker: {_DOUBT}")
@@ -170,7 +159,7 @@ class Merge(Generic[T]):
             if self._kept:
                 expire_again(self._model, self._task_id)
 
-    def _carry_out(self) -> Merged[T]:
+    def _send_until_applied(self) -> Merged[T]:
         row: T | None = get(self._model, self._task_id) if self._is_over else None
         for retry in range(_TRIES):
             failure: Exception = kept_changing_error(self._model, self._task_id, _OPERATION, retry + 1)
@@ -219,7 +208,7 @@ class Merge(Generic[T]):
         raise self._errors[-1] if self._errors else UpdateError("Failed to update item: the first response was lost")
 
     def _write(self, row: T | None) -> Merged[T]:
-        if can_put_again(self._new, row) or row is None:
+        if self._new.replace(row) or row is None:
             if self._is_over:
                 name = f"{self._model.__name__} {self._task_id!r}"
                 raise ValueError(f"cannot create {name}: {self._repeat} never occurs again")
@@ -264,10 +253,8 @@ class Merge(Generic[T]):
     def _queue(self, row: T) -> Merged[T]:
         self._effect = "queued"
         before, again = self._pending_after(row)
-        changes, asks_for_nothing = (
-            self._expiry_changes(row),
-            before is None and again == PendingRequest(clock.NEVER, {}),
-        )
+        changes = self._expiry_changes(row)
+        asks_for_nothing = before is None and again == PendingRequest(clock.NEVER, {})
         due = self._due_for(row) if self._asks_for_run and not self._debounce else None
         if due is not None and row.repeat is not None:  # it runs before the next occurrence
             of_rule, due = repeats.change_rule(row, None, due, clock.now())
@@ -313,8 +300,7 @@ class Merge(Generic[T]):
         if self._is_over or (self._repeat is not None and self._repeat == row.repeat and not self._asks_for_run):
             return Merged(row, "merged")  # its rule has ended, and does not start again
         self._effect = "restarted"
-        due, changes = self._new.row.due_time, self._own_changes
-        text = self._trace
+        due, changes, text = self._new.row.due_time, self._own_changes, self._trace
         if self._repeat is not None or row.repeat is not None:
             turn = None if self._repeat is None else repeats.first_turn(self._repeat, due)
             changes = {**changes, **repeats.turn_changes(row, turn, due)}
@@ -374,7 +360,8 @@ class Merge(Generic[T]):
         """Write an unchanged row. `now` begins a new round."""
         statements = self._statements
         if "expire_time" in changes:
-            renew(statements.model, row, _value_in(changes["expire_time"][1]))
+            # The token is not raised, because a reopen may come from a machine with a slower clock.
+            set_expire_time(self._model, row.task_id, row.lock or row.creation, _value_in(changes["expire_time"][1]))
         merge = build_merge(statements, self._effect, row, changes, values, token=self._token)
         if now is not None:
             merge.is_urgent = self._urgent or is_urgent(row)
@@ -390,7 +377,7 @@ class Merge(Generic[T]):
         return self._build_result(load(statements.model, response["Attributes"]))
 
     def _build_result(self, row: T) -> Merged[T]:
-        is_ignored = any(row.status == codes.ignored for codes in row.tracker.steps)
+        is_ignored = row.tracker.status_of(row.status) is Status.IGNORED
         return Merged(row, "ignored" if is_ignored and self._effect in ("merged", "queued") else self._effect)
 
 
@@ -407,7 +394,7 @@ def make_due(statements: StepStatements[T], row: T) -> T | None:
     effect = "merged" if {"queued", "checkpoints"}.isdisjoint(stored) else "queued"
     token = new_token(above=row.lock)
     write = build_merge(statements, effect, row, changes, {"due_time": due}, token=token)
-    write.add(when.waits_for_none(), when.awaits_seen(is_there=False))
+    write.add(when.lacks("blockers"), when.lacks("awaited_signals"))
     try:
         response = statements.send(write, row.task_id)
     except Refused:  # perhaps by itself, after a lost response
@@ -430,17 +417,17 @@ def build_merge(
     merge = Transition("merge", statements.codes.pending if restarts else None)
     if effect == "queued":
         runs = has_parts() if "checkpoints" in stored else cannot_take(statements.codes)
-        merge.add(keeps_request() if "queued" in stored else runs, when.not_cancelled())
+        merge.add(keeps_request() if "queued" in stored else runs, when.lacks("cancelled"))
     elif restarts:
         merge.add(when.has_status(END), when.later_token())
     else:
-        merge.add(can_take(statements.codes), has_no_parts())
+        merge.add(can_take(statements.codes), when.lacks("checkpoints"))
     if "due_time" in values:
         merge.add(when.has_status(statements.codes.pending))
     if "due_time" in values or "repeat" in changes:  # another rule counts from the turn that was read
-        merge.add(due_as_seen(), seen={"seen_due": clock.stamp(row.due_time)})
-    merge.add(when.requests_as_seen(is_there="request_count" in stored), when.same_life())
-    merge.seen |= {"seen_creation": row.creation, "seen_asked": str(row.request_count or 0)}
+        merge.add(when.seen("due_time"), seen={"seen_due_time": clock.stamp(row.due_time)})
+    merge.add(when.seen("request_count", is_there="request_count" in stored), when.same_life())
+    merge.seen |= {"seen_creation": row.creation, "seen_request_count": str(row.request_count or 0)}
     for name, (attribute, _) in changes.items():
         before = stored.get(attribute.attr_name)
         merge.add(value_seen(name, attribute.attr_name, None if before is None else next(iter(before))))
@@ -453,7 +440,7 @@ def build_merge(
         request_tokens=Stored([{STRING: each} for each in tokens]),
     )
     merge.values |= values
-    merge.changes, merge.returns_row = changes, True
+    merge.changes, merge.returns = changes, ALL_NEW
     return merge
 
 

@@ -6,7 +6,7 @@ its last writer's token, so a late end cannot set a time to live for a reopened 
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pynamodb.constants import BINARY, NUMBER, STRING
 from pynamodb.exceptions import PynamoDBException
@@ -23,7 +23,7 @@ from pynamodb_tracker.model import overflow
 from pynamodb_tracker.model.changes import Changes
 from pynamodb_tracker.model.failure_log import compress_failures, failures_in_row
 from pynamodb_tracker.model.row import TaskRow, may_expire
-from pynamodb_tracker.writes.conditions import PreparedWrite, fill, guard, parameter
+from pynamodb_tracker.writes.conditions import PreparedWrite, fill, guard, parameter, single_request
 from pynamodb_tracker.writes.lock import Claim, Journal
 from pynamodb_tracker.writes.refusals import build_error, lock_lost_error
 from pynamodb_tracker.writes.transition import StepStatements, get
@@ -63,7 +63,7 @@ def put_next_version(journal: Journal[T], changes: Changes) -> Changes:
         return changes
     version = overflow.version_of(claim.create_time, claim.fence, journal.saves)
     pointer, chunks = overflow.split(value[STRING], overflow.free_slot(journal.stored_data), version)
-    for item in overflow.chunk_items(_key(claim.task), claim.token, pointer, chunks):
+    for item in overflow.chunk_items(overflow.key_of_row(claim.task), claim.token, pointer, chunks):
         _put_chunk(claim, item, version)
     return {**changes, "data": (attribute, pointer.stored())}
 
@@ -72,7 +72,7 @@ def log_failures(statements: StepStatements[T], row: T, token: str, version: str
     """Put failures that do not fit into the row into a log item."""
     try:
         item = {
-            **overflow.log_key(_key(row)),
+            **overflow.log_key(overflow.key_of_row(row)),
             overflow.VERSION: {STRING: version},
             "lock": {STRING: token},
             overflow.CHUNK: {BINARY: compress_failures(row.errors)},
@@ -89,10 +89,6 @@ def log_failures(statements: StepStatements[T], row: T, token: str, version: str
             error,
             extra=log_fields(statements.codes.use_case_id, statements.codes.step, row.task_id),
         )
-
-
-def _key(row: TaskRow) -> overflow.RowKey:
-    return row.task_id, row.use_case_id
 
 
 def _put_chunk(claim: Claim[T], item: Item, version: str) -> None:
@@ -124,8 +120,8 @@ def _put_chunk(claim: Claim[T], item: Item, version: str) -> None:
 
 
 def _put(statements: StepStatements[T], item: Item, condition: Condition, *, until: datetime | None = None) -> None:
-    request: dict[str, Any] = statements.table.get_operation_kwargs("", "", condition=condition)
-    del request["Key"], request["TableName"]
+    request = statements.table.get_operation_kwargs("", "", condition=condition)
+    del request["Key"]
     send(statements.table, "PutItem", {**request, "Item": item}, until=until)
 
 
@@ -136,7 +132,7 @@ def expire(statements: StepStatements[T], task: T) -> None:
         return
     try:
         with not_persisting():
-            _set_expire_time(statements.model, task.task_id, task.lock, expiry)
+            set_expire_time(statements.model, task.task_id, task.lock, expiry)
     except PynamoDBException as error:
         _log_remains(statements.model, task.task_id, error)
 
@@ -154,20 +150,14 @@ def _is_plain(statements: StepStatements[T], task: T) -> bool:
 
 def remove_chunk_expiry(model: type[T], row: T, token: str, operation: str) -> None:
     """Remove the chunks' time to live before a reopen. Raise TaskNotFoundError if the data is deleted."""
-    _set_expire_time(model, row.task_id, token, None)
+    set_expire_time(model, row.task_id, token, None)
     pointer = overflow.pointer_in(row._row_state.stored)
     if pointer is None:
         return
-    keys = overflow.chunk_keys((row.task_id, row.use_case_id), pointer)
+    keys = overflow.chunk_keys(overflow.key_of_row(row), pointer)
     if len(list(get_items(model.tracker.connection(), keys))) < len(keys):
         why = f"it expired at {row.expire_time}, and its data is gone"
         raise build_error(row, TaskNotFoundError, operation, why)
-
-
-def renew(model: type[T], row: T, expiry: str | None) -> None:
-    """Change or remove the chunks' time to live before the row's."""
-    # It does not raise the token, because a reopen may come from a machine with a slower clock.
-    _set_expire_time(model, row.task_id, row.lock or row.creation, expiry)
 
 
 def expire_again(model: type[T], task_id: str) -> None:
@@ -178,12 +168,11 @@ def expire_again(model: type[T], task_id: str) -> None:
             return
         table, expire_time = model.tracker.connection(), row._row_state.stored["expire_time"][NUMBER]
         as_seen = (TaskRow.lock == row.lock) & TaskRow.expire_time.exists()
-        check = table.get_operation_kwargs("", "", condition=as_seen)
-        unchanged = {"ConditionCheck": {**check, "Key": model.tracker.key(task_id)}}
+        unchanged = {"ConditionCheck": single_request(table, model.tracker.key(task_id), as_seen)}
+        is_chunk, actions = Path(overflow.CHUNK).exists(), [Path("expire_time").set({NUMBER: expire_time})]
         for key in _off_row_keys(model, task_id):
-            actions = [Path("expire_time").set({NUMBER: expire_time})]
-            update = table.get_operation_kwargs("", "", condition=Path(overflow.CHUNK).exists(), actions=actions)
-            unconfirmed = transact_write(table, [unchanged, {"Update": {**update, "Key": key}}])
+            update = single_request(table, key, is_chunk, actions)
+            unconfirmed = transact_write(table, [unchanged, {"Update": update}])
             if unconfirmed and not unconfirmed.refused:
                 raise unconfirmed.error
     except PynamoDBException as error:
@@ -205,7 +194,7 @@ def clear_orphans(model: type[TaskRow], task_id: str) -> None:
             raise unconfirmed.error
 
 
-def _set_expire_time(model: type[TaskRow], task_id: str, token: str, expire_time: str | None) -> None:
+def set_expire_time(model: type[TaskRow], task_id: str, token: str, expire_time: str | None) -> None:
     """Set or remove the chunks' time to live, unless a later operation has written them."""
     table = model.tracker.connection()
     end = TaskRow.expire_time.remove() if expire_time is None else fill(TaskRow.expire_time, "expire")

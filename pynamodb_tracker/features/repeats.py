@@ -3,12 +3,10 @@
 Here, a turn is an occurrence, or a requested extra run before the next occurrence. A group has other turns.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from pynamodb.attributes import Attribute, UnicodeAttribute
 from pynamodb.constants import NUMBER, STRING
@@ -18,12 +16,12 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.exceptions import TaskError
 from pynamodb_tracker.model.changes import Changes
+from pynamodb_tracker.model.codecs import PendingRequest
 from pynamodb_tracker.model.failure_log import failures_in_row
-from pynamodb_tracker.model.pending_request import PendingRequest
 from pynamodb_tracker.model.repeat import LastRun, Occurrence, Repeat
 from pynamodb_tracker.model.results import payload_attribute
 from pynamodb_tracker.model.row import OF_ROUND, TaskRow, load
-from pynamodb_tracker.status import END, Codes, end_of
+from pynamodb_tracker.model.status import Codes, end_of
 from pynamodb_tracker.writes import conditions as when
 from pynamodb_tracker.writes.lock import Claim, Journal, new_token
 from pynamodb_tracker.writes.participants import Participant
@@ -89,17 +87,6 @@ def _is_of_last_round(row: TaskRow) -> bool:
     return bool(errors) and last is not None and errors[-1].time - last.ended < _SECOND
 
 
-def _after_success(row: TaskRow, now: datetime, asked: PendingRequest | None) -> Transition:
-    """Return the transition from the last step to the next turn, or to the end."""
-    turn = next_turn(row, now, asked)
-    if turn is not None:
-        return build_next_round(row, turn)
-    ended = Transition("succeed", END)
-    ended.expires = False
-    ended.add(**{**_NO_TURN, **({} if asked is None or asked.repeat is None else {"repeat": asked.repeat})})
-    return ended
-
-
 class NextRound(Participant):
     """Begins the next round instead of ending the task."""
 
@@ -135,7 +122,7 @@ class NextRound(Participant):
         return build_pin(claim.statements, claim.token, {"occurrence": latest.time, **counted})
 
     @classmethod
-    def for_success(cls, run: Journal[Any], row: TaskRow) -> NextRound | None:
+    def for_success(cls, run: Journal[Any], row: TaskRow) -> Self | None:
         """Take part in the success of the last step if the task repeats or has a pending request."""
         if end_of(run.next_code) != "succeeded" or (row.repeat is None and row.queued is None):
             return None
@@ -145,15 +132,22 @@ class NextRound(Participant):
     def change(self, success: Transition) -> None:
         """Move to the next turn, and apply the pending request unless another one has come."""
         row, again = self._row, self._row.queued
-        if again is None or again.repeat is not None or row.repeat is not None:
-            success.follow(_after_success(row, clock.now(), again))
+        rule = None if again is None else again.repeat
+        turn = next_turn(row, clock.now(), again)
+        if again is not None and rule is None and row.repeat is None:
+            turn = Turn(again.due_time, {})
+        if turn is not None:
+            success.follow(build_next_round(row, turn))
         else:
-            success.follow(build_next_round(row, Turn(again.due_time, {})))
+            success.expires = False
+            success.add(**_NO_TURN)
+            if rule is not None:
+                success.add(repeat=rule)
         success.add(**last_run(row, "succeeded", self._attempt, clock.now(), self._created))
         if again is None:
             return
-        success.replace_guard(when.no_request_pending(), when.requests_as_seen())
-        success.add(seen={"seen_asked": str(row.request_count)}, queued=None)
+        success.replace_guard(when.lacks("queued"), when.seen("request_count"))
+        success.add(seen={"seen_request_count": str(row.request_count)}, queued=None)
         success.changes = {**success.changes, **again.changes(row.tracker.own_attributes)}
         if again.urgent:
             success.is_urgent = True

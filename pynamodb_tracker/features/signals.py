@@ -4,21 +4,18 @@
 the wait for signals and children, and the next one ends it. `missed_signals` names the signals that were missing then.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, Self, TypeVar
 
 from pynamodb.constants import MAP, STRING, STRING_SET
 from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.operand import Path
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.arguments import check_due_time
 from pynamodb_tracker.dynamodb.connection import Item, Refused
 from pynamodb_tracker.dynamodb.connection import send as send_request
 from pynamodb_tracker.dynamodb.retries import slept_before_retry
@@ -30,15 +27,16 @@ from pynamodb_tracker.exceptions import (
 )
 from pynamodb_tracker.instrumentation import log, log_fields
 from pynamodb_tracker.model import strict_json
+from pynamodb_tracker.model.arguments import check_due_time
 from pynamodb_tracker.model.references import round_of
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.signals import ReceivedSignal, check_label, check_signal, too_late, value_text
-from pynamodb_tracker.status import END, end_of
+from pynamodb_tracker.model.status import END, Status, end_of
 from pynamodb_tracker.writes import conditions as when
 from pynamodb_tracker.writes.conditions import Guard, PreparedWrite, fill, guard, parameter
 from pynamodb_tracker.writes.lock import Journal, new_token
 from pynamodb_tracker.writes.participants import Participant
-from pynamodb_tracker.writes.refusals import build_error, check_format, kept_changing_error
+from pynamodb_tracker.writes.refusals import build_error, check_found, kept_changing_error
 from pynamodb_tracker.writes.transition import EMPTY_MAP, Transition, get, load_checked
 
 T = TypeVar("T", bound=TaskRow)
@@ -59,12 +57,6 @@ _MOST_IN = 100
 def not_received(name: str) -> Condition:
     """Require that this signal has not come, because the first one counts."""
     return Path(["signals", name]).does_not_exist()
-
-
-@guard
-def no_signals() -> Condition:
-    """Require a row without a map of signals, to which no entry can be added."""
-    return TaskRow.signals.does_not_exist()
 
 
 @guard
@@ -186,9 +178,9 @@ def build_send_write(model: type[TaskRow], name: str, form: str, *, of_round: bo
         guards += [not_received(name), awaits_more(name)]
         changes.append(TaskRow.awaited_signals.delete({name}))
     elif form in ("early", "first"):
-        guards += [not_awaited(name), not_missed(name), when.no_request_pending(), when.not_ended()]
+        guards += [not_awaited(name), not_missed(name), when.lacks("queued"), when.not_ended()]
         if form == "first":
-            guards.append(no_signals())
+            guards.append(when.lacks("signals"))
             changes[0] = fill(TaskRow.signals, "signals")
         else:
             guards.append(not_received(name))
@@ -251,14 +243,12 @@ def send(
 
 
 def _check_round(model: type[T], task_id: str, name: str, row: T | None, of_round: str | None) -> T:
-    operation, task = f"send {name} to", f"{model.__name__} {task_id!r}"
-    if row is None:
-        raise TaskNotFoundError(f"cannot {operation} {task}: it does not exist", task_id=task_id)
-    check_format(row, operation)
+    operation = f"send {name} to"
+    row = check_found(model, row, task_id, operation)
     if of_round is None and "round" in row._row_state.stored:
         raise TypeError(
-            f"cannot {operation} {task}: the task has started over, and this signal may belong to an earlier round. "
-            "Include ctx.round in the callback, and call send(..., round=...)"
+            f"cannot {operation} {model.__name__} {task_id!r}: the task has started over, and this signal may "
+            "belong to an earlier round. Include ctx.round in the callback, and call send(..., round=...)"
         )
     if of_round is not None and of_round != round_of(row):
         why = f"its round {of_round} has ended, so the signal was not stored"
@@ -277,11 +267,8 @@ def _check_repetition(row: TaskRow, name: str, first: ReceivedSignal, text: str,
     """Return the effect of a repeated signal. Raise SignalAlreadyReceivedError if the stored one differs."""
     # Keys decide if both have one, because two payments often have the same amount.
     have_keys = key is not None and first.key is not None
-    if (
-        key == first.key
-        if have_keys
-        else _parse_for_comparison(text) == _parse_for_comparison(strict_json.dumps(first.value))
-    ):
+    same_value = _parse_for_comparison(text) == _parse_for_comparison(strict_json.dumps(first.value))
+    if key == first.key if have_keys else same_value:
         return "stored"
     raise SignalAlreadyReceivedError(
         f"cannot send {name} to {type(row).__name__} {row.task_id!r}: it was received at {clock.in_words(first.time)}"
@@ -307,7 +294,7 @@ def _next_form(row: TaskRow, name: str) -> str:
     if name in awaits:
         if awaits != {name} or "blockers" in row._row_state.stored:
             return "more"
-        has_begun = any(row.status in codes.own and row.status != codes.pending for codes in row.tracker.steps)
+        has_begun = row.tracker.status_of(row.status) not in (None, Status.PENDING)
         return "last" if not has_begun and row.due_time in {clock.NEVER, row.wait_until} else "late"
     if end_of(row.status):
         raise build_error(row, TaskAlreadySucceededError, operation, "it has succeeded")
@@ -340,14 +327,14 @@ class Waits(Participant):
         self.until = until
 
     @classmethod
-    def of_run(cls, run: Journal[Any]) -> Waits:
+    def of_run(cls, run: Journal[Any]) -> Self:
         """Return the run's waits. They stay in its additions even if a signal removes the row's attributes."""
-        waits: Waits = run.additions.setdefault("waits", cls())
+        waits: Self = run.additions.setdefault("waits", cls())
         waits.run, waits.claimed = run, (run.claim.task.awaited_signals or frozenset()) - waits.names
         return waits
 
     @classmethod
-    def for_success(cls, run: Journal[Any], row: TaskRow) -> Waits:
+    def for_success(cls, run: Journal[Any], row: TaskRow) -> Self:
         """Find the missing signals. If one has come that the run did not know, raise TaskNotReadyError."""
         waits, received = cls.of_run(run), (row.signals or {}).keys()
         waits.row, waits.missing = row, waits.names - received

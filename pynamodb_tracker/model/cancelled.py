@@ -8,7 +8,7 @@ from pynamodb.constants import MAP, NUMBER, STRING
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.model.serialization import Coded
-from pynamodb_tracker.status import CANCELLED
+from pynamodb_tracker.model.status import CANCELLED
 
 
 class CancelRecord(NamedTuple):

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from decimal import Decimal
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from pynamodb.attributes import Attribute, ListAttribute, MapAttribute
 from pynamodb.constants import STRING
@@ -23,6 +23,15 @@ T = TypeVar("T", bound=TaskRow)
 
 Changes = Mapping[str, tuple[Attribute[Any], dict[str, Any] | None]]
 """The user's changed attributes by name, each with its stored form. None removes the attribute."""
+
+
+class Outgoing(NamedTuple):
+    """The block's changes, and their form in the request."""
+
+    changes: Changes
+    sent: Changes
+    """The same, with a pointer instead of large data."""
+
 
 _UNCHANGING = frozenset({bool, bytes, datetime, Decimal, float, int, str})
 

@@ -8,9 +8,9 @@ from typing import Any
 from pynamodb.attributes import Attribute, AttributeContainer
 from pynamodb.constants import MAP, NULL, STRING
 
-from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.exceptions import ValueNotStorableError
 from pynamodb_tracker.model import strict_json
+from pynamodb_tracker.model.arguments import shown
 from pynamodb_tracker.model.overflow import Pointer
 from pynamodb_tracker.model.row_state import Unreadable, raw_value, read_data, unreadable_error
 from pynamodb_tracker.model.serialization import reads_back, refuse_json

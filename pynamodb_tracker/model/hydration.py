@@ -6,9 +6,8 @@ from typing import TypeVar
 from pynamodb_tracker.dynamodb.connection import get_items
 from pynamodb_tracker.dynamodb.retries import slept_before_retry
 from pynamodb_tracker.exceptions import TaskError
-from pynamodb_tracker.model import failure_log
+from pynamodb_tracker.model import failure_log, overflow
 from pynamodb_tracker.model.data import LeftOut, unread_data
-from pynamodb_tracker.model.overflow import Pointer, RowKey, by_key, chunk_keys, item_key, key_of, log_key, texts_in
 from pynamodb_tracker.model.row import TaskRow, has_expired, load, readable
 from pynamodb_tracker.model.row_state import mark_unreadable
 
@@ -26,22 +25,24 @@ def rows_to_show(model: type[T], task_ids: Iterable[str]) -> dict[str, T]:
     return {task_id: readable(row) for task_id, row in rows(model, task_ids).items()}
 
 
-def rows_of_table(model: type[T], keys: Iterable[RowKey]) -> dict[RowKey, T]:
-    distinct = [item_key(*key) for key in dict.fromkeys(keys)]
-    return {key_of(item): model.from_raw_data(item) for item in get_items(model.tracker.connection(), distinct)}
+def rows_of_table(model: type[T], keys: Iterable[overflow.RowKey]) -> dict[overflow.RowKey, T]:
+    distinct = [overflow.item_key(*key) for key in dict.fromkeys(keys)]
+    found = get_items(model.tracker.connection(), distinct)
+    return {overflow.key_of(item): model.from_raw_data(item) for item in found}
 
 
 def fill(model: type[T], found: Mapping[str, T]) -> dict[str, T]:
     """Read these rows' data and failures, so that each row is consistent in itself. Leave out rows that are gone."""
-    whole, left, before = dict(found), dict(found), dict[RowKey, Pointer]()
+    whole, left, before = dict(found), dict(found), dict[overflow.RowKey, overflow.Pointer]()
     for retry in range(_TRIES):
-        wanted = {_row_key(row): pointer for row in left.values() if (pointer := unread_data(row)) is not None}
-        logs = {_row_key(row): row for row in left.values() if failure_log.needs_log(row)}
-        keys = [key for row, pointer in wanted.items() for key in chunk_keys(row, pointer)]
-        items = by_key(get_items(model.tracker.connection(), [*keys, *map(log_key, logs)]))
+        by_key = {overflow.key_of_row(row): row for row in left.values()}
+        wanted = {key: pointer for key, row in by_key.items() if (pointer := unread_data(row)) is not None}
+        logs = {key: row for key, row in by_key.items() if failure_log.needs_log(row)}
+        keys = [key for row, pointer in wanted.items() for key in overflow.chunk_keys(row, pointer)]
+        items = overflow.by_key(get_items(model.tracker.connection(), [*keys, *map(overflow.log_key, logs)]))
         for key, row in logs.items():
-            failure_log.fill(row, items.get(key_of(log_key(key))))
-        texts = texts_in(items, wanted)
+            failure_log.fill(row, items.get(overflow.key_of(overflow.log_key(key))))
+        texts = overflow.texts_in(items, wanted)
         for (task_id, _), text in texts.items():
             model.data.fill(left[task_id], text)
         missing = wanted.keys() - texts.keys()
@@ -62,13 +63,13 @@ def fill(model: type[T], found: Mapping[str, T]) -> dict[str, T]:
     return whole
 
 
-def fill_each(found: Iterable[T]) -> dict[RowKey, T]:
+def fill_each(found: Iterable[T]) -> dict[overflow.RowKey, T]:
     """Fill rows of several use cases. Rows of unknown use cases read the rest on first access."""
     by_model: dict[type[T], dict[str, T]] = {}
     for row in found:
         by_model.setdefault(type(row), {})[row.task_id] = row
     filled = (fill(model, rows) if model.tracker.has_use_case else rows for model, rows in by_model.items())
-    return {(row.task_id, row.use_case_id): row for rows in filled for row in rows.values()}
+    return {overflow.key_of_row(row): row for rows in filled for row in rows.values()}
 
 
 def _mark_incomplete(row: TaskRow) -> None:
@@ -82,7 +83,3 @@ def _mark_incomplete(row: TaskRow) -> None:
 def leave_out_data(found: Iterable[TaskRow]) -> None:
     for row in found:
         row.attribute_values["data"] = LeftOut()
-
-
-def _row_key(row: TaskRow) -> RowKey:
-    return row.task_id, row.use_case_id

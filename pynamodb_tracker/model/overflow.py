@@ -111,6 +111,10 @@ def by_key(items: Iterable[Item]) -> dict[RowKey, Item]:
     return {key_of(item): item for item in items}
 
 
+def key_of_row(row: Any) -> RowKey:
+    return row.task_id, row.use_case_id
+
+
 def key_of(item: Item) -> RowKey:
     return item["task_id"][STRING], item["use_case_id"][STRING]
 

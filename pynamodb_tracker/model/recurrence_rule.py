@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from itertools import chain
 
-from pynamodb_tracker.arguments import did_you_mean
+from pynamodb_tracker.model.arguments import did_you_mean
 
 _WEEKDAYS = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 _DAYS_OF = {"YEARLY": 366, "MONTHLY": 31, "WEEKLY": 7, "DAILY": 1}  # that dateutil looks at for one step

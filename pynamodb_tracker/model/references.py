@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from pynamodb_tracker import instrumentation
-from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.instrumentation import log
 from pynamodb_tracker.model import strict_json
+from pynamodb_tracker.model.arguments import shown
 from pynamodb_tracker.model.failure import cut
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.schema import SEPARATOR

@@ -11,8 +11,8 @@ from typing import Any, Literal, NamedTuple, Self, TypeVar
 from zoneinfo import ZoneInfo
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.arguments import check_duration, check_flags, check_time, shown
 from pynamodb_tracker.model import strict_json
+from pynamodb_tracker.model.arguments import check_duration, check_flags, check_time, shown
 from pynamodb_tracker.model.cron import CronExpression
 from pynamodb_tracker.model.recurrence_rule import RecurrenceRule, with_full_hours
 

@@ -21,9 +21,9 @@ from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.exceptions import TaskFormatError
 from pynamodb_tracker.model import codecs, strict_json
 from pynamodb_tracker.model.cancelled import CancelledAttribute
+from pynamodb_tracker.model.codecs import PendingRequest
 from pynamodb_tracker.model.data import DataAttribute
 from pynamodb_tracker.model.failure_log import ErrorsAttribute
-from pynamodb_tracker.model.pending_request import PendingRequest
 from pynamodb_tracker.model.recent_ends import End, decode_ends, encode_ends
 from pynamodb_tracker.model.row_state import (
     PartialValues,
@@ -38,8 +38,8 @@ from pynamodb_tracker.model.row_state import (
 from pynamodb_tracker.model.schema import Schema
 from pynamodb_tracker.model.serialization import Coded, IntegerAttribute, TimeAttribute, TokenAttribute, serialized
 from pynamodb_tracker.model.signals import ReceivedSignal, decode_signals, encode_signals
+from pynamodb_tracker.model.status import Status, end_of
 from pynamodb_tracker.model.worker_name import this_worker
-from pynamodb_tracker.status import end_of
 
 if TYPE_CHECKING:
     from pynamodb_tracker.model.repeat import LastRun, Repeat
@@ -179,7 +179,7 @@ class TaskRow(Model):
         """What the task waits for, such as "3 tasks, or until 2026-01-31 12:00:00 UTC", or None."""
         waits, awaits = self.blockers, self.awaited_signals
         due_time: datetime | None = self.due_time
-        is_pending = any(self.status == codes.pending for codes in self.tracker.steps)
+        is_pending = self.tracker.status_of(self.status) is Status.PENDING
         if not ((waits or awaits) and due_time and is_pending and due_time > clock.now()):
             return None
         parts = []
@@ -311,7 +311,7 @@ def membership_of(row: TaskRow) -> Membership:
 def is_beyond_limit(row: TaskRow) -> bool:
     """Return whether a task that has its group's turn is parked forever, although its wait has a limit."""
     has_turn = row.group is not None and row.turn_due_time is None and row.wait_until is not None
-    return has_turn and row.due_time == clock.NEVER and any(row.status == codes.pending for codes in row.tracker.steps)
+    return has_turn and row.due_time == clock.NEVER and row.tracker.status_of(row.status) is Status.PENDING
 
 
 def has_later_format(row: TaskRow) -> bool:
@@ -387,9 +387,8 @@ def damages_of(row: TaskRow) -> dict[str, Exception]:
     for name, others in _REQUIRED_WITH.items():
         if name in values:
             needed += others
-    for codes in row.tracker.steps:
-        if status == codes.in_progress:
-            needed += _REQUIRED_IN_PROGRESS
+    if row.tracker.status_of(status) is Status.IN_PROGRESS:
+        needed += _REQUIRED_IN_PROGRESS
     for name in needed:
         if name not in values:
             found.setdefault(name, ValueError("it is missing"))

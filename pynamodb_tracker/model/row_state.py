@@ -7,7 +7,7 @@ from pynamodb.attributes import AttributeContainer
 
 from pynamodb_tracker.dynamodb.connection import Item, get_items
 from pynamodb_tracker.exceptions import LockLostError, TaskError, TrackerError
-from pynamodb_tracker.model.overflow import Pointer, by_key, chunk_keys, texts_in
+from pynamodb_tracker.model.overflow import Pointer, by_key, chunk_keys, key_of_row, texts_in
 
 
 class RowState:
@@ -105,7 +105,7 @@ def mark_unreadable(row: AttributeContainer, name: str, raised: TaskError, error
 
 def read_data(row: Any, pointer: Pointer) -> str:
     """Read a row's data from its chunks, or raise LockLostError if it was written again."""
-    key, connection = (row.task_id, row.use_case_id), row.tracker.connection()
+    key, connection = key_of_row(row), row.tracker.connection()
     texts = texts_in(by_key(get_items(connection, chunk_keys(key, pointer))), {key: pointer})
     if texts:
         return texts[key]

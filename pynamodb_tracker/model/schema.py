@@ -14,10 +14,10 @@ from pynamodb.connection.base import Connection, MetaTable
 from pynamodb.connection.table import TableConnection
 from pynamodb.models import Model
 
-from pynamodb_tracker.arguments import LONGEST, check_flags, did_you_mean, shown, written_as
 from pynamodb_tracker.dynamodb.connection import SharedConnection
 from pynamodb_tracker.exceptions import DefinitionError
-from pynamodb_tracker.status import CANCELLED, END, Codes, Status, end_of
+from pynamodb_tracker.model.arguments import LONGEST, check_flags, did_you_mean, shown, written_as
+from pynamodb_tracker.model.status import CANCELLED, END, Codes, Status, end_of
 
 SEPARATOR = "#"
 _LANE = "u"
@@ -320,6 +320,10 @@ class Schema:
 
     def step_named_by(self, number: int) -> str:
         return next((codes.step for codes in self.steps if codes.pending == number), str(number))
+
+    def status_of(self, code: int) -> Status | None:
+        """Return the status at a declared step, or None for an end or another program's step."""
+        return next((codes.own[code] for codes in self.steps if code in codes.own), None)
 
     def name_of(self, code: int) -> str:
         for codes in self.steps:

@@ -26,11 +26,11 @@ from pynamodb.constants import LIST, MAP, NULL, NUMBER, NUMBER_SET
 from pynamodb.exceptions import AttributeNullError
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.arguments import did_you_mean, shown
 from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.dynamodb.limits import FOR_DECIMALS, MAX_DIGITS, SETS, is_key, number_problems, without_zeros
 from pynamodb_tracker.exceptions import ValueNotStorableError
 from pynamodb_tracker.model import strict_json
+from pynamodb_tracker.model.arguments import did_you_mean, shown
 from pynamodb_tracker.model.codecs import MOST
 
 T = TypeVar("T")

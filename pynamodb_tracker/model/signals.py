@@ -8,10 +8,10 @@ from typing import Any, Generic, NamedTuple, Self, TypeVar
 from pynamodb.constants import MAP, STRING
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.arguments import check_name, shown
 from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.exceptions import TaskError
 from pynamodb_tracker.model import strict_json
+from pynamodb_tracker.model.arguments import check_name, shown
 from pynamodb_tracker.model.data import bounded_json
 
 T = TypeVar("T")

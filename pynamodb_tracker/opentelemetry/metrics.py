@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 from opentelemetry.metrics import CallbackOptions, Meter, Observation
 
 from pynamodb_tracker import clock, exceptions
-from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.instrumentation import Hook, RunDetails, log, log_fields
+from pynamodb_tracker.model.arguments import shown
 from pynamodb_tracker.model.failure import type_of
 from pynamodb_tracker.opentelemetry import names
 from pynamodb_tracker.opentelemetry.spans import error_of, outcome_of

@@ -9,8 +9,8 @@ from opentelemetry import metrics, trace
 from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import TracerProvider
 
-from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.instrumentation import add_hook
+from pynamodb_tracker.model.arguments import shown
 from pynamodb_tracker.opentelemetry import names
 from pynamodb_tracker.opentelemetry.metrics import DueAges, Metrics
 from pynamodb_tracker.opentelemetry.spans import Spans

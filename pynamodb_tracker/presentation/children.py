@@ -1,7 +1,5 @@
 """The children that tasks wait for, and which of them block a task."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -12,8 +10,8 @@ from pynamodb_tracker.features.children.joins import Children, awaited_tasks, re
 from pynamodb_tracker.model.hydration import rows_to_show
 from pynamodb_tracker.model.overflow import RowKey
 from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.status import Status, end_of
 from pynamodb_tracker.presentation.task_facts import GAVE_UP, UNKNOWN, name_of
-from pynamodb_tracker.status import Status, end_of
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.task.task import Task
 
@@ -34,7 +32,7 @@ class Child:
     needs_person: bool  # whether a person has to reopen or delete it, because it is ignored or cancelled
 
     @classmethod
-    def of(cls, row: TaskRow) -> Child:
+    def of(cls, row: TaskRow) -> "Child":
         if not isinstance(row, Task) or not row.tracker.steps:
             return cls(row.use_case_id, row.task_id, f"{UNKNOWN}.{row.status or 0}", needs_person=False)
         needs_person = row.state.status is Status.IGNORED or end_of(row.status) == "cancelled"

@@ -7,8 +7,8 @@ from typing import Any
 
 from pynamodb.attributes import Attribute, JSONAttribute
 
-from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.model import strict_json
+from pynamodb_tracker.model.arguments import shown
 
 TOO_DEEP = "its JSON is nested deeper than Python can walk"
 

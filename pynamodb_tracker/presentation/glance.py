@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
+from itertools import chain
 from typing import Any, TypeVar
 
 from pynamodb.exceptions import PynamoDBException
@@ -19,10 +20,10 @@ from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.model.hydration import rows_of_table
 from pynamodb_tracker.model.overflow import RowKey, by_key, item_key, key_of
 from pynamodb_tracker.model.row import readable
+from pynamodb_tracker.model.status import Status
 from pynamodb_tracker.presentation.errors import one_line
 from pynamodb_tracker.presentation.task_facts import steps_of, unfinished_states
 from pynamodb_tracker.presentation.waiting import Number
-from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State, count_due, peek
 from pynamodb_tracker.task.task import Task
@@ -121,12 +122,10 @@ def glance(models: Sequence[type[Task]]) -> Glance:
     """
     found = Glance(clock.now(), {model: ModelGlance(model) for model in models})
     _read_small_items(found)
-    asked = [
-        (state, *_LIMITS[state.status])
-        for model in models
-        for step in steps_of(model)
-        for state in unfinished_states(step)
-    ]
+    asked = list[tuple[State[Any], int, bool]]()
+    for step in chain.from_iterable(map(steps_of, models)):
+        asked += [(state, _MOST_READ, False) for state in (step.pending, step.in_progress)]
+        asked += [(state, MOST, True) for state in (step.failed, step.ignored)]  # the latest due times first
     read = _peek_all(found, asked)
     after, cut = clock.stamp(found.now), list[StepGlance]()
     for model, of_model in found.models.items():
@@ -145,15 +144,6 @@ def glance(models: Sequence[type[Task]]) -> Glance:
     side_by_side(lambda each: _count_rest(found, each, extra), cut)
     found.read_rows(key for of_model in found.models.values() for key in _rows_to_read(of_model, found.now))
     return found
-
-
-_LIMITS: dict[Status | None, tuple[int, bool]] = {
-    Status.PENDING: (_MOST_READ, False),
-    Status.IN_PROGRESS: (_MOST_READ, False),
-    Status.FAILED: (MOST, True),
-    Status.IGNORED: (MOST, True),
-}
-"""How many entries are read first, and whether these have the latest due times."""
 
 
 def _count_rest(found: Glance, step: StepGlance, extra: Mapping[State[Any], StateGlance]) -> None:

@@ -7,14 +7,12 @@ from typing import Any
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.model.hydration import rows_to_show
-from pynamodb_tracker.presentation.errors import error_pattern
+from pynamodb_tracker.model.status import Status
+from pynamodb_tracker.presentation.errors import NO_ERROR, error_pattern
 from pynamodb_tracker.presentation.task_facts import kind_of_wait
-from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.pages import IndexEntry
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
-
-NO_ERROR = "no error is recorded"
 
 PAGE = 50
 _MOST_SEARCHED = 2000  # entries to search for one page, at about 90 read units

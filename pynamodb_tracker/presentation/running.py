@@ -10,8 +10,8 @@ from typing import Any
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.side_by_side import side_by_side
 from pynamodb_tracker.model.hydration import rows_to_show
+from pynamodb_tracker.model.status import Status
 from pynamodb_tracker.presentation.task_facts import is_abandoned
-from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
 

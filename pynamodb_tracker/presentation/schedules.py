@@ -12,10 +12,10 @@ from pynamodb_tracker.control import records
 from pynamodb_tracker.dynamodb.connection import get_items
 from pynamodb_tracker.model.hydration import rows_to_show
 from pynamodb_tracker.model.repeat import LastRun, Repeat
+from pynamodb_tracker.model.status import Status
 from pynamodb_tracker.presentation.task_facts import last_run_in_words, what_comes_next
 from pynamodb_tracker.presentation.text import age, span
 from pynamodb_tracker.presentation.times import length
-from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
 

@@ -12,22 +12,22 @@ from pynamodb import constants as kinds
 from pynamodb.attributes import Attribute, JSONAttribute, UTCDateTimeAttribute
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.arguments import check_task_id
 from pynamodb_tracker.control.item import Pause
 from pynamodb_tracker.dynamodb.connection import endpoint_of
 from pynamodb_tracker.exceptions import LockLostError, TaskNotFoundError
-from pynamodb_tracker.features.checkpoints import DoneParts
+from pynamodb_tracker.features.checkpoints import parts_in
 from pynamodb_tracker.model import hydration
+from pynamodb_tracker.model.arguments import check_task_id
 from pynamodb_tracker.model.data import DataAttribute
 from pynamodb_tracker.model.failure import first_failure
 from pynamodb_tracker.model.recent_ends import End
 from pynamodb_tracker.model.references import Reference, parse, round_of
 from pynamodb_tracker.model.repeat import LastRun
 from pynamodb_tracker.model.row import Membership, TaskRow, damages_of, membership_of, readable
+from pynamodb_tracker.model.status import Status, end_of
 from pynamodb_tracker.presentation import exact_json
 from pynamodb_tracker.presentation.errors import one_line
 from pynamodb_tracker.presentation.text import between, count, moment, span, stamp, took_in_words
-from pynamodb_tracker.status import Status, end_of
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.signal import signals_in
 from pynamodb_tracker.step.state import State
@@ -231,7 +231,7 @@ def round_of_task(task: Task) -> dict[str, Any]:
         return {}
     names = {str(codes.pending): codes.step for codes in task.tracker.steps}
     once: dict[str, dict[str, Any]] = {}
-    for (number, part), text in _read_done_parts(task).items():
+    for number, part, text in _read_done_parts(task):
         if number in names:
             once.setdefault(names[number], {})[part] = exact_json.loads(text)
     found = {"checkpoints": once, "skipped_steps": skipped_steps(task), "postpone_count": task.postpone_count}
@@ -321,11 +321,13 @@ def parts_done(task: Task) -> list[str]:
         for codes in task.tracker.steps
         if task.status in (codes.pending, codes.in_progress, codes.failed, codes.ignored)
     }
-    return [part for number, part in _read_done_parts(task) if number in at]
+    return [part for number, part, _ in _read_done_parts(task) if number in at]
 
 
-def _read_done_parts(task: Task) -> Mapping[tuple[str, str], str]:
-    return DoneParts.read(task.checkpoints, round_of(task)).results
+def _read_done_parts(task: Task) -> list[tuple[str, str, str]]:
+    """Return each part's step number and name, and its result as JSON."""
+    parts = [(*key.partition("/"), text) for key, text in parts_in(task, round_of(task)).items()]
+    return [(number, part, text) for number, slash, part, text in parts if slash]
 
 
 def rule_of(task: Task) -> Any:

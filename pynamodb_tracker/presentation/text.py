@@ -1,7 +1,7 @@
 """Text, numbers and times for people. Stored text cannot control a terminal or a browser."""
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import pairwise
 
 from pynamodb_tracker import clock
@@ -61,14 +61,20 @@ def took_in_words(length: timedelta) -> str:
     return span(timedelta(seconds=round(seconds / step) * step))
 
 
-def between(time: datetime) -> str:
+def between(time: datetime, now: datetime | None = None) -> str:
     """Return how far a time is from now: `in 4m`, or `3d 4h ago`."""
-    away = time - clock.now()
+    away = time - (now or clock.now())
     return f"in {span(away)}" if away > timedelta(0) else f"{span(-away)} ago"
 
 
 def moment(time: datetime) -> str:
     return f"{clock.in_words(time)}, {between(time)}"
+
+
+def clock_time(time: datetime, zone: tzinfo | None = UTC) -> str:
+    """Return a time of day in a zone, with the date if that is not today. None is this machine's zone."""
+    here, today = time.astimezone(zone), clock.now().astimezone(zone).date()
+    return f"{here:{'%H:%M' if here.date() == today else '%Y-%m-%d %H:%M'} %Z}"
 
 
 def stamp(time: datetime) -> str:

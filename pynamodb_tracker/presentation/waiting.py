@@ -1,7 +1,5 @@
 """Numbers of tasks, which tasks of a step are late or wait, and what holds a use case back."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -14,9 +12,9 @@ from pynamodb_tracker.control.slots import Use, uses
 from pynamodb_tracker.dynamodb.side_by_side import side_by_side
 from pynamodb_tracker.model.hydration import rows_to_show
 from pynamodb_tracker.model.row import TaskRow, readable
+from pynamodb_tracker.model.status import Status
 from pynamodb_tracker.presentation.task_facts import is_abandoned
 from pynamodb_tracker.presentation.text import span
-from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.signal import signals_in
 from pynamodb_tracker.step.state import State
@@ -38,7 +36,7 @@ class Number:
     def at_least(self) -> str:
         return f"{'≥ ' if self.more else ''}{self.tasks:,}"
 
-    def __add__(self, other: Number) -> Number:
+    def __add__(self, other: "Number") -> "Number":
         return Number(self.tasks + other.tasks, self.more or other.more)
 
     def __str__(self) -> str:
@@ -50,29 +48,17 @@ class Lateness:
     """How late a step is."""
 
     step: BoundStep[Any]
-    first: dict[Status, datetime]  # when the first task in each status can start
-    left: Sequence[Task]  # tasks with an expired lock. Their rows show extensions, which the index does not have
-    is_cut: bool
-    time: datetime
-
-    @property
-    def late(self) -> dict[Status, timedelta]:
-        """How long the first pending task and the first failed task have been due, if they are."""
-        ages = {status: self.time - time for status, time in self.first.items() if status is not Status.IN_PROGRESS}
-        return {status: late for status, late in ages.items() if late >= _SECOND}
-
-    @property
-    def abandoned(self) -> timedelta | None:
-        expired: list[datetime] = [task.lock_expire_time for task in self.left]
-        return self.time - min(expired) if expired else None
+    late: dict[Status, timedelta]  # how long the first pending task and the first failed task have been due
+    locks: Number  # the expired ones
+    abandoned: timedelta | None  # how long ago the first lock expired
 
     @property
     def expired(self) -> str:
         """How many locks have expired, and when the first did."""
         if self.abandoned is None:
-            return f"no lock of the first {_MOST_ROWS[-1]} has expired" if self.is_cut else ""
-        first, number = f"{span(self.abandoned)} ago", Number(len(self.left), self.is_cut)
-        return f"a lock expired {first}" if str(number) == "1" else f"{number} locks expired, the first {first}"
+            return f"no lock of the first {_MOST_ROWS[-1]} has expired" if self.locks.more else ""
+        first = f"{span(self.abandoned)} ago"
+        return f"a lock expired {first}" if str(self.locks) == "1" else f"{self.locks} locks expired, the first {first}"
 
 
 def control_of(model: type[TaskRow]) -> Control:
@@ -101,21 +87,23 @@ def limits_in_use(model: type[TaskRow]) -> Sequence[Use]:
 def lateness_of(steps: Sequence[BoundStep[Any]]) -> list[Lateness]:
     """Return how late these steps are, in about three requests per step."""
     now, firsts = clock.now(), side_by_side(methodcaller("next_due"), steps)
-    left = side_by_side(lambda each: _find_left(*each), zip(steps, firsts, strict=True))
-    return [
-        Lateness(step, {state.status: time for state, time in first.items()}, *tasks, now)
-        for step, first, tasks in zip(steps, firsts, left, strict=True)
-    ]
+    locks = side_by_side(lambda each: _find_expired(*each), zip(steps, firsts, strict=True))
+    found = []
+    for step, first, (expired, is_cut) in zip(steps, firsts, locks, strict=True):
+        ages = {state.status: now - time for state, time in first.items() if state != step.in_progress}
+        late = {status: age for status, age in ages.items() if status and age >= _SECOND}
+        found.append(Lateness(step, late, Number(len(expired), is_cut), now - min(expired) if expired else None))
+    return found
 
 
-def _find_left(step: BoundStep[Any], first: dict[State[Any], datetime]) -> tuple[list[Task], bool]:
-    """Return tasks with an expired lock, and whether there may be more."""
+def _find_expired(step: BoundStep[Any], first: dict[State[Any], datetime]) -> tuple[list[datetime], bool]:
+    """Return when locks expired, and whether there may be more. Rows show extensions, which the index does not have."""
     if first.get(step.in_progress, clock.now()) >= clock.now():
         return [], False
-    found, is_cut = list[Task](), False
+    found, is_cut = list[datetime](), False
     for most in _MOST_ROWS:
         rows = [*map(readable, step.in_progress.query(limit=most, with_data=False))]
-        found = [*filter(is_abandoned, rows)]
+        found = [row.lock_expire_time for row in rows if is_abandoned(row)]
         is_cut = len(rows) == most and (rows[-1].due_time or clock.now()) <= clock.now()
         if found or not is_cut:
             break

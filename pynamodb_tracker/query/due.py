@@ -14,8 +14,8 @@ from pynamodb_tracker.dynamodb.side_by_side import side_by_side
 from pynamodb_tracker.model import hydration
 from pynamodb_tracker.model.failure_log import failures_in_row
 from pynamodb_tracker.model.row import StatusIndex, TaskRow, readable
+from pynamodb_tracker.model.status import Codes
 from pynamodb_tracker.query.state_scan import ALL, INDEX, Position, SeenIds, StateScan, Window, position
-from pynamodb_tracker.status import Codes
 
 T = TypeVar("T", bound=TaskRow)
 V = TypeVar("V")

@@ -1,7 +1,7 @@
 """Reads all tasks of a use case, their ids, or their number per state."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from itertools import groupby
 from typing import NamedTuple, TypeVar
@@ -31,51 +31,45 @@ def counts(model: type[TaskRow]) -> dict[int, Count]:
     divide a scan that has begun. A segment has all entries of a key, so only shards speed up reading a large state:
     https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Scan.html
     """
-    scan = _IndexScan(model)
-    found, end = scan.page(1, (0, None))
-    found = scan.segments() if end else found
+    kept = ((code, kept_since(model, code)) for code in model.tracker.ends)
+    oldest = {str(code): clock.stamp(since) for code, since in kept if since is not None}
+    found, end = _count_page(model, oldest, 1, (0, None))
+    if end:
+        found.clear()
+        left: dict[int, Item | None] = dict.fromkeys(range(_SEGMENTS))
+        while left:
+            responses = side_by_side(partial(_count_page, model, oldest, _SEGMENTS), left.items())
+            for page, _ in responses:
+                found.update(page)
+            left = {segment: end for segment, (_, end) in zip(left, responses, strict=True) if end}
     return {code: Count(found[code, False] + found[code, True], found[code, True]) for code, _ in found}
 
 
-class _IndexScan:
-    def __init__(self, model: type[TaskRow]) -> None:
-        self.table = model.tracker.connection()
-        self.prefix = model.tracker.use_case.prefix
-        kept = ((code, kept_since(model, code)) for code in model.tracker.ends)
-        self.kept_since = {str(code): clock.stamp(since) for code, since in kept if since is not None}
-        """When the oldest unexpired task may have ended, by code."""
+def _count_page(
+    model: type[TaskRow], oldest: Mapping[str, str], segments: int, at: tuple[int, Item | None]
+) -> tuple[Counter[tuple[int, bool]], Item | None]:
+    """Count a page's tasks by code and whether they wait. Return where the segment's next page starts, or None.
 
-    def segments(self) -> Counter[tuple[int, bool]]:
-        tally = Counter[tuple[int, bool]]()
-        left: dict[int, Item | None] = dict.fromkeys(range(_SEGMENTS))
-        while left:
-            responses = side_by_side(partial(self.page, _SEGMENTS), left.items())
-            for found, _ in responses:
-                tally.update(found)
-            left = {segment: end for segment, (_, end) in zip(left, responses, strict=True) if end}
-        return tally
-
-    def page(self, segments: int, at: tuple[int, Item | None]) -> tuple[Counter[tuple[int, bool]], Item | None]:
-        """Count one page, and return where the segment's next page starts, or None."""
-        segment, start = at
-        found = read_page(
-            self.table,
-            self.table.scan,
-            start=start,
-            filter_condition=StatusIndex.status_key.startswith(self.prefix),
-            attributes_to_get=["status_key", "update_time", "due_time"],
-            index_name=INDEX,
-            **({"segment": segment, "total_segments": segments} if segments > 1 else {}),
-        )
-        return Counter(self._parse_codes(found["Items"])), found.get("LastEvaluatedKey")
-
-    def _parse_codes(self, entries: list[Item]) -> Iterator[tuple[int, bool]]:
-        begin, never = len(self.prefix), clock.stamp(clock.NEVER)
-        for entry in entries:
-            code = entry["status_key"]["S"][begin:].partition(SEPARATOR)[0]
-            is_kept = entry.get("update_time", {}).get("S", "") >= self.kept_since.get(code, "")
-            if code.isdecimal() and is_kept:  # other programs may write other keys
-                yield int(code), entry["due_time"]["S"] == never
+    `oldest` is when the oldest unexpired task may have ended, by code.
+    """
+    table, prefix, never = model.tracker.connection(), model.tracker.use_case.prefix, clock.stamp(clock.NEVER)
+    segment, start = at
+    found = read_page(
+        table,
+        table.scan,
+        start=start,
+        filter_condition=StatusIndex.status_key.startswith(prefix),
+        attributes_to_get=["status_key", "update_time", "due_time"],
+        index_name=INDEX,
+        **({"segment": segment, "total_segments": segments} if segments > 1 else {}),
+    )
+    tally = Counter[tuple[int, bool]]()
+    for entry in found["Items"]:
+        code = entry["status_key"]["S"].removeprefix(prefix).partition(SEPARATOR)[0]
+        is_kept = entry.get("update_time", {}).get("S", "") >= oldest.get(code, "")
+        if code.isdecimal() and is_kept:  # other programs may write other keys
+            tally[int(code), entry["due_time"]["S"] == never] += 1
+    return tally, found.get("LastEvaluatedKey")
 
 
 _FOR_A_DELETE = ("task_id", "use_case_id", "status", "fence", "attempt", "lock", "creation", "group", "parent")

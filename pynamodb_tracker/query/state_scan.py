@@ -1,7 +1,5 @@
 """Scans one state: reads the rows of its index entries, and drops changed ones."""
 
-from __future__ import annotations
-
 import heapq
 import os
 from array import array
@@ -23,6 +21,7 @@ from pynamodb_tracker.dynamodb.side_by_side import side_by_side
 from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.model import hydration
 from pynamodb_tracker.model.data import unread_data
+from pynamodb_tracker.model.overflow import key_of_row
 from pynamodb_tracker.model.row import StatusIndex, TaskRow, has_expired
 from pynamodb_tracker.model.serialization import TimeAttribute
 
@@ -42,15 +41,11 @@ _RECENT = 4096  # how many ids to collect in a set before sorting them into an a
 class Window:
     """The time when a task entered its state: `since <= update_time < until`."""
 
-    __slots__ = ("since", "until")  # a dataclass would slow down cold starts
+    # Building a dataclass would slow every cold start.
 
     def __init__(self, since: datetime | None = None, until: datetime | None = None) -> None:
         self.since = since
         self.until = until
-
-    def after(self, not_before: datetime | None) -> Window:
-        """Return the part of this window from `not_before`."""
-        return Window(max((time for time in (self.since, not_before) if time is not None), default=None), self.until)
 
     def on_update_time(self) -> Condition | None:
         """Return the exact filter on `update_time`."""
@@ -169,7 +164,8 @@ class StateScan(Generic[T]):
 
     def count(self, most: int | None = None) -> int:
         """Return the number of tasks in the index. With `most`, first ask each shard for its share of that."""
-        window = self.window.after(kept_since(self.model, self.code))
+        times = self.window.since, kept_since(self.model, self.code)
+        window = Window(max((time for time in times if time is not None), default=None), self.window.until)
         found = dropped = 0
         left = dict[str, Any].fromkeys(self.model.tracker.status_keys(self.code))
         while left and (most is None or found < most):
@@ -281,12 +277,12 @@ def with_data_of(
             filled = hydration.fill_each(unread)
         else:
             hydration.leave_out_data(unread)
-            filled = {(row.task_id, row.use_case_id): row for row in unread}
+            filled = {key_of_row(row): row for row in unread}
         group.reverse()
         del unread
         while group:
             entry, row = group.pop()
-            whole = None if row is None else filled.pop((row.task_id, row.use_case_id), None)
+            whole = None if row is None else filled.pop(key_of_row(row), None)
             if whole is not None and whole is not row and not is_as_indexed(whole, entry):  # it was written meanwhile
                 whole = None
             yield entry, whole

@@ -9,12 +9,13 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeVar, Unpack, cast, overload
 
-from pynamodb_tracker import arguments, transitions
+from pynamodb_tracker import transitions
 from pynamodb_tracker.aio.lazy import ahead, awaited
 from pynamodb_tracker.exceptions import TaskNotFoundError
 from pynamodb_tracker.execution.call import call, call_for_result
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.execution.run import Run
+from pynamodb_tracker.model import arguments
 from pynamodb_tracker.model.results import fingerprint, load_result
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.step.commands import StepCommands

@@ -7,8 +7,9 @@ from datetime import datetime, timedelta
 from itertools import repeat
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
-from pynamodb_tracker import arguments, clock, transitions
+from pynamodb_tracker import clock, transitions
 from pynamodb_tracker.aio.lazy import awaited
+from pynamodb_tracker.model import arguments
 from pynamodb_tracker.model.row import TaskRow
 
 if TYPE_CHECKING:
@@ -212,7 +213,7 @@ class StepCommands(Generic[T]):
         worker = arguments.check_name("worker", worker)
         token = arguments.check_name("fencing_token", fencing_token)
         task_id, statements = arguments.check_task_id(task_id), self._definition.statements
-        return transitions.unlock(statements, task_id, reason, fencing_token=token, worker=worker, by=by)
+        return transitions.unlock(statements, task_id, reason, lock=token, worker=worker, by=by)
 
     @arguments.written_as('{0.model.__name__}.{0}.pause(until=None, reason="no carrier")')
     def pause(self, *, until: datetime | timedelta | None, reason: str, by: str | None = None) -> Pause:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pynamodb_tracker.arguments import shown, written_as
+from pynamodb_tracker.model.arguments import shown, written_as
 from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.status import Status
+from pynamodb_tracker.model.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.definition import DeclaredState, States
 

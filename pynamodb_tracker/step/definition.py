@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypedDict, TypeVar, Un
 
 from pynamodb.constants import STRING
 
-from pynamodb_tracker import arguments, clock, transitions
+from pynamodb_tracker import clock, transitions
 from pynamodb_tracker.exceptions import ConcurrencyLimitReachedError, StepPausedError, TaskError, TaskNotStartableError
 from pynamodb_tracker.execution.retry_policy import RetryPolicy
+from pynamodb_tracker.model import arguments
 from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.status import Codes, Status, end_of
 from pynamodb_tracker.query.due import DueTasks
 from pynamodb_tracker.query.state_scan import Window
-from pynamodb_tracker.status import Codes, Status, end_of
 from pynamodb_tracker.step.state import State, window
 from pynamodb_tracker.work.listeners import tell_created
 from pynamodb_tracker.writes import refusals
@@ -220,8 +221,8 @@ class StepDefinition(Generic[T]):
         operation, row = f"start {self.codes.step} of", transitions.get(self.model, task_id)
         if row is None:
             return refusals.not_found_error(self.model, task_id, operation)
-        if payload is not None and refusals.is_other_payload(self.statements, row, payload):
-            return refusals.payload_mismatch(row, operation)
+        if mismatch := refusals.payload_mismatch(self.statements, row, payload, operation):
+            return mismatch
         if not (refusals.is_startable(row, self.codes, clock.now()) or row.status in self.also_from):
             return refusals.refusal(self.statements, row, operation)
         cannot = f"cannot {operation} {self.model.__name__} {task_id!r}"

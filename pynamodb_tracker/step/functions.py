@@ -6,9 +6,9 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from pynamodb_tracker import arguments
 from pynamodb_tracker.exceptions import DefinitionError
 from pynamodb_tracker.execution.context import ExecutionContext
+from pynamodb_tracker.model import arguments
 from pynamodb_tracker.model.row import TaskRow
 
 T = TypeVar("T", bound=TaskRow)

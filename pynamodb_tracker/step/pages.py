@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
-from pynamodb_tracker.arguments import check_key, check_task_id, shown
 from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.model import strict_json
+from pynamodb_tracker.model.arguments import check_key, check_task_id, shown
 from pynamodb_tracker.model.row import TaskRow, load, readable
 from pynamodb_tracker.query.state_scan import Position, StateScan
 

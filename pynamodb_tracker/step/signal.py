@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar, overload
 
 from pynamodb_tracker.aio.lazy import awaited
-from pynamodb_tracker.arguments import check_flags, check_key, check_task_id, shown
+from pynamodb_tracker.model.arguments import check_flags, check_key, check_task_id, shown
 from pynamodb_tracker.model.data import to_json
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.signals import ReceivedSignal, SignalName, check_label

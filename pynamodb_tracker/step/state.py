@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.aio.lazy import ahead, awaited
-from pynamodb_tracker.arguments import check_flags, check_limit, check_time
 from pynamodb_tracker.clock import stamp
 from pynamodb_tracker.dynamodb.connection import Item
+from pynamodb_tracker.model.arguments import check_flags, check_limit, check_time
 from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.status import Status, end_of
 from pynamodb_tracker.query import due, full_scan
 from pynamodb_tracker.query.state_scan import StateScan, Window, position
-from pynamodb_tracker.status import Status, end_of
 
 if TYPE_CHECKING:
     from pynamodb_tracker.model.cancelled import CancelRecord

@@ -15,9 +15,9 @@ from pynamodb.indexes import GlobalSecondaryIndex, KeysOnlyProjection
 from pynamodb.types import HASH, RANGE
 
 from pynamodb_tracker.aio.lazy import ahead, awaited
-from pynamodb_tracker.arguments import check_flags, check_key, check_limit, check_task_id, did_you_mean, shown
 from pynamodb_tracker.dynamodb.limits import mark_as_key
 from pynamodb_tracker.exceptions import DefinitionError
+from pynamodb_tracker.model.arguments import check_flags, check_key, check_limit, check_task_id, did_you_mean, shown
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.query.attribute_scan import AttributeScan, Place
 from pynamodb_tracker.step.pages import TaskPage, cursor_of, read_cursor

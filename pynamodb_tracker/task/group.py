@@ -4,10 +4,10 @@ from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypeVar, overload
 
 from pynamodb_tracker.aio.lazy import awaited, in_thread
-from pynamodb_tracker.arguments import check_limit
 from pynamodb_tracker.features.groups.queue import read_queue
 from pynamodb_tracker.features.groups.records import data_in
 from pynamodb_tracker.features.groups.repair import repair
+from pynamodb_tracker.model.arguments import check_limit
 from pynamodb_tracker.model.row import TaskRow
 
 T = TypeVar("T", bound=TaskRow)

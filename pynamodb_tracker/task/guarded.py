@@ -12,8 +12,8 @@ from pynamodb.expressions.update import Action
 from pynamodb.pagination import ResultIterator
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.arguments import did_you_mean, named_as, shown
 from pynamodb_tracker.dynamodb.limits import check
+from pynamodb_tracker.model.arguments import did_you_mean, named_as, shown
 from pynamodb_tracker.model.changes import changes_of
 from pynamodb_tracker.model.overflow import CHUNK, GROUP_OF
 from pynamodb_tracker.model.row import TaskRow

@@ -7,10 +7,11 @@ from typing import Any
 from pynamodb.constants import LIST, MAP, NUMBER, STRING, STRING_SET
 
 from pynamodb_tracker import transitions
-from pynamodb_tracker.arguments import check_group, check_task_id
 from pynamodb_tracker.dynamodb.connection import Item
-from pynamodb_tracker.features.checkpoints import DoneParts, result_text
+from pynamodb_tracker.features.checkpoints import ROUND, result_text
+from pynamodb_tracker.model.arguments import check_group, check_task_id
 from pynamodb_tracker.model.cancelled import CancelRecord
+from pynamodb_tracker.model.codecs import encode_parts
 from pynamodb_tracker.model.failure import first_failure_text
 from pynamodb_tracker.step.signal import signal_named
 from pynamodb_tracker.step.state import State
@@ -60,11 +61,11 @@ def _round_attributes(model: type[Task], state: State[Any] | None, left: Mapping
     also: Item = {"creation": {STRING: creation}}
     if once := left.get("checkpoints"):
         parts = {
-            (str(_number_of(model, step)), part): result_text(result)
+            f"{_number_of(model, step)}/{part}": result_text(result)
             for step, results in once.items()
             for part, result in results.items()
         }
-        also["checkpoints"] = DoneParts(creation, parts).item
+        also["checkpoints"] = {MAP: encode_parts({ROUND: creation, **parts})}
     if steps := left.get("skipped_steps"):
         numbers = sorted(_number_of(model, step) for step in steps)
         also["skipped_steps"] = {LIST: [{NUMBER: str(number)} for number in numbers]}

@@ -9,15 +9,15 @@ from pynamodb.indexes import Index
 from pynamodb.models import MetaModel
 from pynamodb.settings import default_settings_dict, get_settings_value
 
-from pynamodb_tracker.arguments import LONGEST, check_parameters, did_you_mean, shown
 from pynamodb_tracker.dynamodb.limits import check
 from pynamodb_tracker.exceptions import DefinitionError
+from pynamodb_tracker.model.arguments import LONGEST, check_parameters, did_you_mean, shown
 from pynamodb_tracker.model.results import is_reserved
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.schema import Schema, Table, UseCase
 from pynamodb_tracker.model.serialization import serialize_value
 from pynamodb_tracker.model.signals import SignalName
-from pynamodb_tracker.status import CANCELLED, END, HIGHEST, LOWEST, SPACING, Codes, Status
+from pynamodb_tracker.model.status import CANCELLED, END, HIGHEST, LOWEST, SPACING, Codes, Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.declared import Step
 from pynamodb_tracker.step.definition import StepDefinition

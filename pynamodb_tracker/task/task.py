@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from pynamodb.exceptions import DoesNotExist
 
-from pynamodb_tracker import arguments, transitions
+from pynamodb_tracker import transitions
 from pynamodb_tracker.aio.lazy import async_version_of
 from pynamodb_tracker.exceptions import TaskNotFoundError
-from pynamodb_tracker.model import hydration, strict_json
+from pynamodb_tracker.model import arguments, hydration, strict_json
 from pynamodb_tracker.model.row import readable
 from pynamodb_tracker.model.row_state import unreadable_in
+from pynamodb_tracker.model.status import Status
 from pynamodb_tracker.query.full_scan import to_delete
-from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.definition import note_created
 from pynamodb_tracker.step.state import State, counted

@@ -12,8 +12,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import IO, cast
 
-from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.dynamodb.forking import in_forked_process
+from pynamodb_tracker.model.arguments import shown
 
 CRATE = "3.2.0"  # the version of https://crates.io/crates/dynoxide-rs in our tests
 PATH_VARIABLE = "DYNOXIDE"

@@ -1,72 +1,30 @@
-"""Creating, claiming and ending tasks. docs/explanation/lock.md explains the guards.
+"""Creating, claiming and ending tasks.
 
-| transition | from → to | guarded by |
-| --- | --- | --- |
-| create | nothing → pending, or a given state | the row does not exist |
-| merge | runnable → itself, running → itself to run again, succeeded → pending | the row as read, no request since |
-| create claimed | nothing → in_progress | the row does not exist |
-| claim | pending, failed (due), in_progress (expired) → in_progress | status, due or expired, attempt, later token |
-| claim from | one other state → in_progress | status, due_time, a later token |
-| spend | runnable or abandoned without an attempt left → ignored | the row as read |
-| succeed | in_progress → pending at the next step, or the end | this run's token, in_progress |
-| fail | in_progress → failed, or ignored | the same |
-| release | in_progress → pending | the same |
-| commit | in_progress → succeeded, or unchanged, with the user's writes | the same, and a later save |
-| extend, save | in_progress → in_progress | the same, and only forward |
-| reopen | failed, ignored, cancelled → pending | status, a later token |
-| hurry | pending → itself, urgent | status, a later token, its life |
-| ignore | pending, failed, abandoned → ignored | the row as read, a later token |
-| ignore running | in_progress → ignored | the claim as read |
-| cancel | anything but an end → cancelled, or pending at a branch step | the row as read, a later token |
-| cancel running | in_progress → the same | the claim as read |
-| unlock | in_progress → pending, and the attempt counts | the claim as read |
-| enter | nothing, ignored or cancelled → pending in a group's queue | the group's row as read |
-| hand on | the group's next task becomes due as the previous one ends | the same, and its place in the queue |
-| delete | anything that no worker holds → nothing | the row as read, its create_time |
+docs/explanation/life-of-a-task.md lists the transitions, and docs/explanation/lock.md explains their guards.
 """
 
-from pynamodb_tracker.transitions.claims import claim
-from pynamodb_tracker.transitions.commands import SeenDeletes, delete, ignore, unlock
-from pynamodb_tracker.transitions.ending import fail, release
-from pynamodb_tracker.transitions.success import (
-    check_in,
-    commit,
-    commit_success,
-    extend,
-    find_outcome,
-    save,
-    settle_unknown_writes,
-    succeed,
-)
-from pynamodb_tracker.writes.creations import NewTask, build_claimed_task, create
-from pynamodb_tracker.writes.lock import Claim, Journal, PendingSuccess
-from pynamodb_tracker.writes.refusals import note_unrecorded, too_slow
-from pynamodb_tracker.writes.transition import StepStatements, get
-
-__all__ = [
-    "Claim",
-    "Journal",
-    "NewTask",
-    "PendingSuccess",
-    "SeenDeletes",
-    "StepStatements",
-    "build_claimed_task",
-    "check_in",
-    "claim",
-    "commit",
-    "commit_success",
-    "create",
-    "delete",
-    "extend",
-    "fail",
-    "find_outcome",
-    "get",
-    "ignore",
-    "note_unrecorded",
-    "release",
-    "save",
-    "settle_unknown_writes",
-    "succeed",
-    "too_slow",
-    "unlock",
-]
+from pynamodb_tracker.transitions.claims import claim as claim
+from pynamodb_tracker.transitions.commands import SeenDeletes as SeenDeletes
+from pynamodb_tracker.transitions.commands import delete as delete
+from pynamodb_tracker.transitions.commands import ignore as ignore
+from pynamodb_tracker.transitions.commands import unlock as unlock
+from pynamodb_tracker.transitions.ending import fail as fail
+from pynamodb_tracker.transitions.ending import release as release
+from pynamodb_tracker.transitions.success import check_in as check_in
+from pynamodb_tracker.transitions.success import commit as commit
+from pynamodb_tracker.transitions.success import commit_success as commit_success
+from pynamodb_tracker.transitions.success import extend as extend
+from pynamodb_tracker.transitions.success import find_outcome as find_outcome
+from pynamodb_tracker.transitions.success import save as save
+from pynamodb_tracker.transitions.success import settle_unknown_writes as settle_unknown_writes
+from pynamodb_tracker.transitions.success import succeed as succeed
+from pynamodb_tracker.writes.creations import NewTask as NewTask
+from pynamodb_tracker.writes.creations import build_claimed_task as build_claimed_task
+from pynamodb_tracker.writes.creations import create as create
+from pynamodb_tracker.writes.lock import Claim as Claim
+from pynamodb_tracker.writes.lock import Journal as Journal
+from pynamodb_tracker.writes.lock import PendingSuccess as PendingSuccess
+from pynamodb_tracker.writes.refusals import note_unrecorded as note_unrecorded
+from pynamodb_tracker.writes.refusals import too_slow as too_slow
+from pynamodb_tracker.writes.transition import StepStatements as StepStatements
+from pynamodb_tracker.writes.transition import get as get

@@ -23,14 +23,15 @@ from pynamodb_tracker.features.children.joins import awaited_tasks, read_childre
 from pynamodb_tracker.features.groups.queue import Entrant, Groups
 from pynamodb_tracker.model.cancelled import CancelRecord
 from pynamodb_tracker.model.failure import Failure, add_note
+from pynamodb_tracker.model.overflow import key_of_row
 from pynamodb_tracker.model.references import parse
 from pynamodb_tracker.model.row import Membership, TaskRow, membership_of
+from pynamodb_tracker.model.status import CANCELLED, Codes, end_of
 from pynamodb_tracker.model.worker_name import this_worker
-from pynamodb_tracker.status import CANCELLED, Codes, end_of
-from pynamodb_tracker.transitions.commands import Command, build_entry, check_found, has_entry
+from pynamodb_tracker.transitions.commands import Command, build_entry, has_entry
 from pynamodb_tracker.writes import conditions as when
+from pynamodb_tracker.writes import refusals
 from pynamodb_tracker.writes.participants import Action, Participant, Reason, send_though_busy
-from pynamodb_tracker.writes.refusals import build_error, check_life, describe_holder, is_abandoned, kept_changing_error
 from pynamodb_tracker.writes.transition import ZERO, StepStatements, Transition, get, is_urgent
 
 T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
@@ -73,8 +74,10 @@ class _Plan:
     def __init__(self, row: TaskRow, asked: Cancel, *, is_root: bool) -> None:
         self.row, self.key, now = row, _key(row), clock.now()
         here = _step_of(row)
-        codes, self.to = here.codes, _go_to(row, asked.go_to if is_root else None)
-        self.running = row.status == codes.in_progress and not is_abandoned(row, codes, now)
+        codes, branches = here.codes, (step._definition for step in type(row)._bound_steps.values())
+        by_default = next((branch.codes for branch in branches if branch.declared.on_cancel), None)
+        self.to: Codes | None = (asked.go_to if is_root else None) or by_default
+        self.running = row.status == codes.in_progress and not refusals.is_abandoned(row, codes, now)
         if self.running and not asked.even_running:
             raise _running_error(row)
         self.membership = membership_of(row)
@@ -130,8 +133,8 @@ def cancel(model: type[Any], task_id: str, asked: Cancel) -> Cancellation[Any]:
     plans, done, sent = list[_Plan](), list[Child](), defaultdict[Child, list[Failure]](list)
     try:
         for _ in range(tries):
-            row = check_found(model, get(model, task_id), task_id, "cancel")
-            check_life(row, meant, "cancel")
+            row = refusals.check_found(model, get(model, task_id), task_id, "cancel")
+            refusals.check_life(row, meant, "cancel")
             meant = row
             if any(has_entry(row, entry) for entry in sent[_key(row)]):  # a repeated request met its own success
                 done += [each.key for each in plans if each.key not in done]
@@ -155,7 +158,7 @@ def cancel(model: type[Any], task_id: str, asked: Cancel) -> Cancellation[Any]:
             names = ", ".join(f"{use_case} {name!r}" for use_case, name in done)
             add_note(error, f"pynamodb_tracker: {len(done)} tasks are cancelled, and you can repeat the call: {names}")
         raise
-    raise kept_changing_error(model, task_id, "cancel", tries)
+    raise refusals.kept_changing_error(model, task_id, "cancel", tries)
 
 
 def record_of_new(model: type[TaskRow]) -> Item:
@@ -210,7 +213,7 @@ def _can_share_transaction(plans: Sequence[_Plan]) -> bool:
 
 def _descendants(row: TaskRow) -> Iterator[TaskRow]:
     """Yield a task's children and their children, level by level. Raise TrackerError if one is missing."""
-    level, seen = [row], {(row.task_id, row.use_case_id)}  # in a damaged table, references may form a circle
+    level, seen = [row], {key_of_row(row)}  # in a damaged table, references may form a circle
     while level:
         # At a branch step, a cancelled task waits for children that undo its work.
         found = read_children([each for each in level if each.cancelled is None or not awaited_tasks(each)])
@@ -223,9 +226,9 @@ def _descendants(row: TaskRow) -> Iterator[TaskRow]:
                     "them by id",
                     task_id=task_id,
                 )
-            level += [child for child in children if (child.task_id, child.use_case_id) not in seen]
+            level += [child for child in children if key_of_row(child) not in seen]
         for child in level:
-            seen.add((child.task_id, child.use_case_id))
+            seen.add(key_of_row(child))
             if child.cancelled is None and child.use_case_id not in child.tracker.table.use_cases:
                 raise TrackerError(
                     f"cannot cancel {child.use_case_id} {child.task_id!r}: this program does not declare its use case"
@@ -258,24 +261,19 @@ def _step_of(row: TaskRow) -> StepStatements[Any]:
     kind, why = TaskNotStartableError, "this program declares no such step"
     if end_of(row.status):
         kind, why = TaskAlreadySucceededError, "it has ended"
-    raise build_error(row, kind, "cancel", f"it is {row.tracker.name_of(row.status)}, and {why}")
-
-
-def _go_to(row: TaskRow, given: Codes | None) -> Codes | None:
-    declared = (step for step in type(row)._bound_steps.values() if step._definition.declared.on_cancel)
-    return given or next((step._definition.codes for step in declared), None)
+    raise refusals.build_error(row, kind, "cancel", f"it is {row.tracker.name_of(row.status)}, and {why}")
 
 
 def _running_error(row: TaskRow) -> TaskLockedError:
     then = "" if row.group is None else f", and the next task of group {row.group!r} starts"
-    held = f"it is {row.tracker.name_of(row.status)}, attempt {row.attempt}, {describe_holder(row)}"
+    held = f"it is {row.tracker.name_of(row.status)}, attempt {row.attempt}, {refusals.describe_holder(row)}"
     advice = f"even_running=True takes it away from its worker, although its block may still run{then}"
-    return build_error(row, TaskLockedError, "cancel", f"{held}. {advice}")
+    return refusals.build_error(row, TaskLockedError, "cancel", f"{held}. {advice}")
 
 
 def build_cancel(row: TaskRow, codes: Codes, to: Codes | None, record: CancelRecord) -> Transition:
     """Cancel a task, or move it `to` a branch step that leads there, with its turn or place in its group."""
-    held = row.status == codes.in_progress and not is_abandoned(row, codes, record.time)
+    held = row.status == codes.in_progress and not refusals.is_abandoned(row, codes, record.time)
     code, membership = CANCELLED if to is None else to.pending, membership_of(row)
     cancel = Transition("cancel running" if held else "cancel", code)
     if held:

@@ -63,18 +63,9 @@ def claim(
 ) -> Journal[T]:
     """Claim the task and return the run's journal, or raise the reason.
 
-    The lock may have expired when the response arrives.
-
-    Args:
-        statements: The step's writes.
-        task_id: The task.
-        lock_for: How long to hold the lock.
-        detailed: Whether to read the row to explain a refusal.
-        also_from: Codes of other states from which the step may start.
-        payload: A fingerprint to compare with the first start's.
-        creates: Whether a refusal has to show that the task is missing, because the caller then creates it.
-        new: A task to create claimed, or to claim if it exists.
-        on_time: Leave out the clock margin.
+    The lock may have expired when the response arrives. `also_from` has codes of other states to start from, and
+    `payload` is a fingerprint. If `detailed`, the row is read to explain a refusal. If the caller `creates` a missing
+    task, a refusal has to show that it is missing. `new` is a task to create claimed, or to claim if it exists.
     """
     call = _Call(statements, task_id, lock_for, payload, new, creates=creates, on_time=on_time)
     try:
@@ -103,11 +94,6 @@ def claim(
 
 class _Call(Generic[T]):
     """The claims of one call."""
-
-    __slots__ = (
-        *("statements", "task_id", "lock_for", "payload", "new", "creates", "on_time", "operation", "tokens"),
-        *("parked", "in_doubt", "kept"),
-    )
 
     def __init__(
         self,
@@ -153,8 +139,8 @@ class _Call(Generic[T]):
                 return Claim(statements, row, row.lock)
             self.in_doubt = False
             refusals.check_format(row, self.operation)
-            if self.payload is not None and refusals.is_other_payload(statements, row, self.payload):
-                raise refusals.payload_mismatch(row, self.operation)
+            if mismatch := refusals.payload_mismatch(statements, row, self.payload, self.operation):
+                raise mismatch
             self.tokens.append(new_token(above=row.lock))
             new, code = None, self._code_to_claim_from(row, also_from)
             self.parked = is_parked(row)
@@ -321,6 +307,6 @@ def _send_first_write(claim: Claim[T], write: Transition) -> Claim[T]:
 
 def build_shut_out(row: TaskRow, token: str) -> Transition:
     """Block late claims by raising an idle task's token."""
-    shut_out = Transition("shut out", None, when.state_seen(), when.lock_seen(is_there=row.lock is not None))
+    shut_out = Transition("shut out", None, when.state_seen(), when.seen("lock", is_there=row.lock is not None))
     shut_out.add(seen={**when.seen_values(row), "seen_lock": row.lock}, lock=token)
     return shut_out

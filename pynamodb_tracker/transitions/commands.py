@@ -4,20 +4,20 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
-from pynamodb.constants import NUMBER, STRING
+from pynamodb.constants import ALL_NEW, NUMBER, STRING
 from pynamodb.exceptions import PynamoDBConnectionError, TransactWriteError
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item, Refused, send
 from pynamodb_tracker.dynamodb.error_codes import is_invalid
-from pynamodb_tracker.exceptions import TaskLockedError, TaskNotFoundError
+from pynamodb_tracker.exceptions import TaskLockedError
 from pynamodb_tracker.features.overflow import clear_orphans, expire, log_failures
 from pynamodb_tracker.model.failure import Failure, redact_text
 from pynamodb_tracker.model.failure_log import failures_in_row, for_row, has_log
 from pynamodb_tracker.model.overflow import version_outside_run
 from pynamodb_tracker.model.row import Membership, TaskRow, check_tracker_attributes, load, may_expire, membership_of
+from pynamodb_tracker.model.status import CANCELLED, END, Status, end_of
 from pynamodb_tracker.model.worker_name import this_worker
-from pynamodb_tracker.status import CANCELLED, END, Status, end_of
 from pynamodb_tracker.writes import conditions as when
 from pynamodb_tracker.writes import refusals
 from pynamodb_tracker.writes.conditions import PreparedWrite
@@ -117,7 +117,7 @@ def unlock(
     task_id: str,
     reason: str,
     *,
-    fencing_token: str | None = None,
+    lock: str | None = None,
     worker: str | None = None,
     by: str | None = None,
 ) -> T:
@@ -133,9 +133,9 @@ def unlock(
         raise refusals.refusal(statements, row, operation)
     if worker is not None and row.worker != worker:
         raise refusals.other_holder_error(row, operation, worker)
-    if fencing_token is not None and row.lock != fencing_token:
-        raise refusals.other_holder_error(row, operation, f"the claim with fencing token {fencing_token}")
-    if worker is fencing_token is None and not refusals.is_abandoned(row, codes, now):
+    if lock is not None and row.lock != lock:
+        raise refusals.other_holder_error(row, operation, f"the claim with fencing token {lock}")
+    if worker is lock is None and not refusals.is_abandoned(row, codes, now):
         named = f"pass fencing_token={row.lock!r} or worker={row.worker!r}"
         why = f"its lock is valid until {row.lock_expire_time}. If {row.worker} is dead, {named}"
         raise refusals.build_error(row, TaskLockedError, operation, why)
@@ -143,9 +143,7 @@ def unlock(
     transition = build_write_on_held(statements, "unlock", codes.pending, row)
     if unlocked := Command(statements, transition, row, entry).send():
         return unlocked
-    found = get(statements.model, task_id)
-    if found is None:
-        raise refusals.not_found_error(statements.model, task_id, operation)
+    found = refusals.check_found(statements.model, get(statements.model, task_id), task_id, operation)
     refusals.check_life(found, row, operation)
     # The entry shows that a repeated request met its own success.
     if found.status in (codes.pending, codes.failed) or has_entry(found, entry):
@@ -158,15 +156,7 @@ def unlock(
 def read_task(statements: StepStatements[T], task_id: str, operation: str, found: T | None = None) -> T:
     """Read a command's task unless it was `found`. Raise if it does not exist or its format is unknown."""
     row = get(statements.model, task_id) if found is None else check_tracker_attributes(found)
-    return check_found(statements.model, row, task_id, operation)
-
-
-def check_found(model: type[T], row: T | None, task_id: str, operation: str) -> T:
-    """Return a row, or raise if there is none or its format is unknown."""
-    if row is None:
-        raise refusals.not_found_error(model, task_id, operation)
-    refusals.check_format(row, operation)
-    return row
+    return refusals.check_found(statements.model, row, task_id, operation)
 
 
 def has_entry(row: TaskRow, entry: Failure) -> bool:
@@ -199,9 +189,9 @@ def build_spend(statements: StepStatements[T], row: T, *, abandoned: bool) -> Tr
 def build_skip(row: TaskRow, following: Transition, *, abandoned: bool) -> Transition:
     """Start the next round after the last attempt."""
     skip = Transition("skip", following.code, when.as_read(), due=following.due)
-    skip.add(when.requests_as_seen(is_there=row.request_count is not None))
+    skip.add(when.seen("request_count", is_there=row.request_count is not None))
     skip.add(*([when.lock_expired()] if abandoned else []))
-    skip.seen, skip.changes = {**when.seen_values(row), "seen_asked": str(row.request_count)}, following.changes
+    skip.seen, skip.changes = {**when.seen_values(row), "seen_request_count": str(row.request_count)}, following.changes
     skip.add(attempt=ZERO, release_count=None, **{**following.values, "round": Same("lock")})
     return skip
 
@@ -245,18 +235,11 @@ class Command(Generic[T]):
             except (PynamoDBConnectionError, TransactWriteError) as refused:
                 if not is_invalid(refused):
                     raise
-                self._drop_entries()
+                self.failures, self._is_logged = [], False
+                self.transition.drop_entries(self.entry.type)
                 return self.finish(self._send())
         except Refused:
             return None
-
-    def _drop_entries(self) -> None:
-        """Leave out the errors, because the row is too full."""
-        self.failures, self._is_logged = [], False
-        self.transition.add(errors=Stored([]))
-        if "last_error" in self.transition.values:
-            self.transition.add(last_error=self.entry.type)
-        self.transition.values.pop("last_run", None)
 
     def action(self) -> Action:
         return self.statements.as_action(self.transition, self.row.task_id)
@@ -302,7 +285,7 @@ def complete_command(
 ) -> Transition:
     """Add entries, and a later token that blocks late copies of refused claims and reopens."""
     transition.add(when.known_format(), seen=times_seen(now, statements.model.tracker.margin))
-    transition.time, transition.returns_row = now, True
+    transition.time, transition.returns = now, ALL_NEW
     transition.values = {**entries, "lock": token, **transition.values}
     return transition
 
@@ -318,7 +301,7 @@ def delete(model: type[T], task_id: str, *, repeated: bool = False) -> bool:
             clear_orphans(model, task_id)
             if repeated:
                 return False  # an earlier copy of the request has deleted the row
-            raise TaskNotFoundError(f"cannot delete {model.__name__} {task_id!r}: it does not exist", task_id=task_id)
+            raise refusals.not_found_error(model, task_id, "delete")
         refusals.check_format(row, "delete")
         meant = row
         held = _is_held(row)
@@ -340,10 +323,10 @@ def delete(model: type[T], task_id: str, *, repeated: bool = False) -> bool:
 
 def _is_held(row: TaskRow) -> bool:
     """Return whether a worker may hold the task. At an undeclared step, only the fence can tell."""
-    steps = row.tracker.steps
-    if end_of(row.status) or any(row.status in codes.own for codes in steps):
-        return any(row.status == codes.in_progress for codes in steps)
-    return row.fence in (row.unfinished or ())
+    status = row.tracker.status_of(row.status)
+    if status is None and not end_of(row.status):
+        return row.fence in (row.unfinished or ())
+    return status is Status.IN_PROGRESS
 
 
 class SeenDeletes(Generic[T]):
@@ -378,7 +361,7 @@ class SeenDeletes(Generic[T]):
             return False
         if has_lock not in self._writes:
             # With the lock that was seen, overflow chunks have not changed: claims and commands write both.
-            self._writes[has_lock] = build_delete(self._model, when.lock_seen(is_there=has_lock))
+            self._writes[has_lock] = build_delete(self._model, when.seen("lock", is_there=has_lock))
         send(tracker.connection(), "DeleteItem", self._writes[has_lock].request(tracker.key(task_id), values))
         return True
 
@@ -397,9 +380,8 @@ def _delete(model: type[T], row: T, now: datetime, *, held: bool) -> None:
     }
     guards = [when.lock_expired()] if held else []
     if row.parent:
-        guards.append(when.parent_seen())
+        guards.append(when.seen("parent"))
     table, write = model.tracker.connection(), build_delete(model, *guards, membership=membership_of(row))
-    request = write.request(model.tracker.key(row.task_id), values)
-    own = {"Delete": {"TableName": table.table_name, **request}}
+    own = write.as_action("Delete", model.tracker.key(row.task_id), values)
     if not send_with(table, own, deletion_participants(row), None):
-        send(table, "DeleteItem", request)
+        send(table, "DeleteItem", own["Delete"])

@@ -122,8 +122,11 @@ def read_row(claim: Claim[T]) -> T | None:
     return get(claim.statements.model, claim.task.task_id, until=until)
 
 
-def wait_before_retry(claim: Claim[T], row: T, retries: int) -> T | None:
-    """Return the row to build a success from, or None if the task was taken. After a few tries, pause and read it."""
+def row_for_retry(claim: Claim[T], row: T, retries: int) -> T | None:
+    """Return the row that the next success is built from: the one that was found, or after a few tries the present one.
+
+    Return None if this claim no longer holds the present one.
+    """
     if retries < _AT_ONCE:
         return row
     if not slept_before_retry(retries - _AT_ONCE, claim.expire_time):
@@ -160,7 +163,11 @@ def fail(
     if not final and (give_up_after is not None or not counted):
         values, counted, final = _judge(claim, failure, give_up_after, counted=counted)
     final = final or (counted and claim.attempt >= statements.max_attempts)
-    earlier, failure = _earlier_failures(journal, failure, counted=counted)
+    # This failure is already among them if an interrupt followed the finish.
+    earlier = [each for each in failures_in_row(task) if each is not failure]
+    if not counted:
+        earlier, journal.failure = without_repeated(earlier, failure)
+        failure = journal.failure
     failures = [*earlier, failure]
     entries, logged = for_row(task, [*claim.abandoned, failure], replaces_last=failure.count > 1)
     failed = _build_failure(claim, failure, delay, final=final, counted=counted)
@@ -171,8 +178,7 @@ def fail(
         participants = ignoring_participants(task)
         optional = _follow_ups_when_ignored(claim, failure, failures)
     failed.add(*guards, **_error_values(task, entries, failure.one_line))
-    if journal.additions:
-        change_other_end(journal, failed)
+    change_other_end(journal, failed)
     try:
         if not _send_failure(journal, failed, failure, participants, optional):
             failures, logged = [], False
@@ -216,21 +222,10 @@ def _send_failure(
     except (PynamoDBConnectionError, TransactWriteError) as refused:
         if not is_invalid(refused):
             raise
-        failed.add(errors=Stored([]), last_error=failure.type)
-        failed.values.pop("last_run", None)
+        failed.drop_entries(failure.type)
         send_until_landed(journal, failed, participants)
         return False
     return True
-
-
-def _earlier_failures(journal: Journal[T], failure: Failure, *, counted: bool) -> tuple[list[Failure], Failure]:
-    """Return the earlier failures and this one, which may replace the same postponement."""
-    # This failure is already among them if an interrupt followed the finish.
-    earlier = [each for each in failures_in_row(journal.claim.task) if each is not failure]
-    if not counted:
-        earlier, failure = without_repeated(earlier, failure)
-        journal.failure = failure
-    return earlier, failure
 
 
 def _judge(

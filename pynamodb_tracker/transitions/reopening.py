@@ -1,9 +1,9 @@
 """Reopening a task: it gets fresh attempts, continues with its rule, and may have to enter its group again."""
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from pynamodb.constants import ALL_NEW
 from pynamodb.exceptions import PynamoDBConnectionError, TransactWriteError
 
 from pynamodb_tracker import clock
@@ -16,12 +16,12 @@ from pynamodb_tracker.features.repeats import next_round_when_reopened
 from pynamodb_tracker.model.failure import Failure
 from pynamodb_tracker.model.failure_log import for_row
 from pynamodb_tracker.model.row import Membership, TaskRow, load, membership_of
-from pynamodb_tracker.status import CANCELLED, end_of
-from pynamodb_tracker.transitions.commands import check_found, read_task
+from pynamodb_tracker.model.status import CANCELLED, end_of
+from pynamodb_tracker.transitions.commands import read_task
 from pynamodb_tracker.writes import conditions as when
 from pynamodb_tracker.writes.lock import new_token
 from pynamodb_tracker.writes.participants import Action, send_though_busy
-from pynamodb_tracker.writes.refusals import build_error, kept_changing_error, refusal
+from pynamodb_tracker.writes.refusals import build_error, check_found, kept_changing_error, refusal
 from pynamodb_tracker.writes.transition import (
     ZERO,
     Appended,
@@ -181,13 +181,16 @@ def build_reopen(
     from_codes = (CANCELLED,) if row is not None and end_of(row.status) else (codes.failed, codes.ignored)
     reopen = Transition("reopen", codes.pending, when.has_status(*from_codes), when.later_token())
     has_asked = row is not None and row.request_count is not None
+    if row is None or not is_parked(row):
+        reopen.add(when.lacks("blockers"), when.lacks("awaited_signals"))
+    else:
+        reopen.add(when.has("blockers" if "blockers" in row._row_state.stored else "awaited_signals"))
     reopen.add(
-        *_waiting_guards(row),
-        when.requests_as_seen(is_there=has_asked) if rule else when.has_no_rule(),
+        when.seen("request_count", is_there=has_asked) if rule else when.lacks("repeat"),
         when.membership_seen(Membership.NONE if row is None else membership_of(row)),
     )
     if row is not None:
-        reopen.add(when.same_life(), seen={**when.seen_values(row), "seen_asked": str(row.request_count)})
+        reopen.add(when.same_life(), seen={**when.seen_values(row), "seen_request_count": str(row.request_count)})
         reopen.due = waits_until(row)
     if urgent:
         reopen.is_urgent = True
@@ -204,12 +207,12 @@ def build_reentry(statements: StepStatements[T], token: str, row: T, *, kept: bo
     """Give a task fresh attempts in its group. The caller adds its number, and its turn or place."""
     enter = Transition("enter again", statements.codes.pending, when.has_status(row.status), when.later_token())
     enter.add(
-        when.waits_seen(is_there=row.blockers is not None),
-        when.awaits_seen(is_there="awaited_signals" in row._row_state.stored),
+        when.seen("blockers", is_there=row.blockers is not None),
+        when.seen("awaited_signals", is_there="awaited_signals" in row._row_state.stored),
         when.membership_seen(Membership.ENDED),
         when.same_life(),
     )
-    enter.seen = {**when.seen_values(row), "seen_awaits": sorted(row.awaited_signals or ())}
+    enter.seen = {**when.seen_values(row), "seen_awaited_signals": sorted(row.awaited_signals or ())}
     appended = None if entry is None else Appended(entry, is_first=True)
     return _with_fresh_attempts(statements, enter, token, row, kept=kept, entry=appended)
 
@@ -222,22 +225,16 @@ def _with_fresh_attempts(
         skipped = [number for number in row.skipped_steps or () if number < statements.codes.pending]
         reopen.add(cancelled=None, skipped_steps=skipped or None)
     if entry is not None and not entry.is_first:
-        reopen.add(when.has_errors())
+        reopen.add(when.has("errors"))
     if not kept:
-        reopen.add(when.has_no_time_to_live())
+        reopen.add(when.lacks("expire_time"))
     reopen.add(when.known_format(), lock=token, attempt=ZERO)
     if entry is not None:
         reopen.add(errors=entry)
     reopen.add(release_count=None, postpone_count=None, first_failure=None, expire_time=None)
     reopen.changes = {statements.payload.attr_name: (statements.payload, None)}
-    reopen.returns_row = True
+    reopen.returns = ALL_NEW
     return reopen
-
-
-def _waiting_guards(row: TaskRow | None) -> Sequence[when.Guard]:
-    if row is None or not is_parked(row):
-        return when.waits_for_none(), when.awaits_seen(is_there=False)
-    return (when.waits_for_others() if "blockers" in row._row_state.stored else when.waits_for_signals(),)
 
 
 def build_hurry(statements: StepStatements[T], token: str, row: T) -> Transition:
@@ -245,5 +242,5 @@ def build_hurry(statements: StepStatements[T], token: str, row: T) -> Transition
     hurry = Transition("hurry", None, when.has_status(code), when.same_life(), when.later_token(), when.known_format())
     key = statements.model.tracker.status_key(code, row.task_id, is_urgent=True)
     hurry.add(seen={"seen_creation": row.creation}, urgent=True, status_key=key, lock=token)
-    hurry.returns_row = True
+    hurry.returns = ALL_NEW
     return hurry

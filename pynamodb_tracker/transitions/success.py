@@ -4,8 +4,6 @@ A transaction counts as a save, so the row shows whether it was applied. An empt
 row has changed in a way that matters, a success is built again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import partial
@@ -20,17 +18,17 @@ from pynamodb_tracker.dynamodb.error_codes import is_invalid
 from pynamodb_tracker.dynamodb.transact_write import Unconfirmed, transact_write
 from pynamodb_tracker.exceptions import LockLostError, TrackerError, ValueNotStorableError
 from pynamodb_tracker.features.overflow import expire, put_next_version
-from pynamodb_tracker.model.changes import Changes, raise_if_invalid, storable_changes
+from pynamodb_tracker.model.changes import Changes, Outgoing, raise_if_invalid, storable_changes
 from pynamodb_tracker.model.recent_ends import add_end, fit_ends
 from pynamodb_tracker.model.row import TaskRow, may_expire
-from pynamodb_tracker.status import CANCELLED, end_of
+from pynamodb_tracker.model.status import CANCELLED, end_of
 from pynamodb_tracker.transitions.ending import (
     RowChanged,
     build_end,
     has_landed,
     read_row,
+    row_for_retry,
     send_until_landed,
-    wait_before_retry,
 )
 from pynamodb_tracker.writes import conditions as when
 from pynamodb_tracker.writes.lock import Claim, Journal, PendingSuccess
@@ -77,7 +75,7 @@ def save(journal: Journal[T]) -> None:
     else:
         sent, journal.saves = changes, journal.saves + 1
     try:
-        journal.save_in_doubt = changes, sent
+        journal.save_in_doubt = Outgoing(changes, sent)
         send_save(journal, claim.statements.save(claim.token, journal.saves, sent), "save")
     except PynamoDBConnectionError as error:
         raise_if_invalid(claim.task, sent, error)
@@ -94,8 +92,7 @@ def commit(journal: Journal[T], actions: Sequence[Action], *, theirs: Sequence[A
     settle_unknown_writes(journal)
     journal.saves += 1
     number = journal.saves
-    check = claim.statements.save(claim.token, number)
-    check.name = "check"
+    check = claim.statements.save(claim.token, number, name="check")
     own = claim.statements.as_action(check, claim.task.task_id)
     unconfirmed = transact_write(claim.statements.table, [own, *actions], theirs=theirs)
     if unconfirmed is None:
@@ -114,7 +111,7 @@ def commit(journal: Journal[T], actions: Sequence[Action], *, theirs: Sequence[A
     raise unconfirmed.error
 
 
-def check_in(claim: Claim[T], transaction: TransactWrite) -> None:
+def check_in(claim: Claim[T], transaction: "TransactWrite") -> None:
     """Let a user's transaction check the lock first."""
     held, task = when.holds(claim.statements.codes, claim.token), claim.task
     transaction.condition_check(claim.statements.model, task.task_id, task.use_case_id, condition=held)
@@ -144,7 +141,7 @@ def _keep_out(journal: Journal[T], seen: int) -> bool:
 
 def build_keep_out(statements: StepStatements[Any], token: str, number: int, seen: int) -> Transition:
     """Count an empty save, unless another one was counted since the row was read."""
-    keep_out = Transition("keep out", None, *statements.held_by_run, when.saves_seen())
+    keep_out = Transition("keep out", None, *statements.held_by_run, when.seen("saves"))
     keep_out.seen, keep_out.values = {"lock": token, "seen_saves": str(seen)}, {"saves": number}
     return keep_out
 
@@ -193,15 +190,15 @@ def find_outcome(journal: Journal[T], pending: PendingSuccess) -> T | None:
     if success is None or not has_landed(claim, row):
         pending.sent = None
         raise lock_lost_error(claim, "commit a transaction of" if pending.of_block else "finish", row)
-    note_pending_success(journal, pending, *success)
+    note_pending_success(journal, pending, success)
     return None
 
 
-def note_pending_success(journal: Journal[T], pending: PendingSuccess, changes: Changes, success: Transition) -> None:
+def note_pending_success(journal: Journal[T], pending: PendingSuccess, success: Transition) -> None:
     """Mark the run as ended with a recorded success."""
     journal.ended = pending.recorded = True
     pending.error = pending.sent = None
-    journal.note_success(changes, success)
+    journal.note_success(pending.changes, success)
     if journal.claim.statements.has_expiry:
         expire(journal.claim.statements, journal.claim.task)
     if pending.of_block:
@@ -210,11 +207,10 @@ def note_pending_success(journal: Journal[T], pending: PendingSuccess, changes: 
 
 def succeed(journal: Journal[T]) -> None:
     """Record the success, the block's changes and the participants' writes, all or nothing."""
-    claim, success = journal.claim, _changes_to_send(journal)
+    claim, outgoing = journal.claim, _changes_to_send(journal)
     participants = _participants(journal, claim.task)
-    if not participants or not any(each.writes for each in participants):
-        changes, sent = success
-        journal.note_success(changes, _succeed_alone(journal, sent, participants))
+    if not any(each.writes for each in participants):
+        journal.note_success(outgoing.changes, _succeed_alone(journal, outgoing.sent, participants))
         if claim.statements.has_expiry:
             expire(claim.statements, claim.task)
         return
@@ -222,7 +218,7 @@ def succeed(journal: Journal[T]) -> None:
         for each in participants:
             each.write_before_success(partial(commit, journal))
         pending = journal.pending_success = journal.pending_success or PendingSuccess(of_block=False)
-        _succeed_together(journal, pending, success, participants)
+        _succeed_together(journal, pending, outgoing, participants)
     except TransactWriteError as error:
         if not is_invalid(error):
             raise
@@ -243,9 +239,8 @@ def commit_success(journal: Journal[T], pending: PendingSuccess, actions: Sequen
             "before the transaction that records the success is committed"
         )
     settle_unknown_writes(journal)
-    changes, needs_chunks = storable_changes(claim.task, (claim.statements.result, journal.result))
-    sent = put_next_version(journal, changes) if needs_chunks else changes
-    _succeed_together(journal, pending, (changes, sent), _participants(journal, claim.task), actions)
+    outgoing = _prepare_changes(journal)
+    _succeed_together(journal, pending, outgoing, _participants(journal, claim.task), actions)
 
 
 def _participants(journal: Journal[T], row: T) -> Sequence[Participant]:
@@ -262,7 +257,7 @@ def build_success(journal: Journal[T], sent: Changes, participants: Sequence[Par
     if not {"postpone_count", "first_failure"}.isdisjoint(claim.task._row_state.stored):
         success.add(postpone_count=None, first_failure=None)
     if end_of(journal.next_code) == "succeeded":
-        success.add(when.no_request_pending())
+        success.add(when.lacks("queued"))
     if end_of(journal.next_code) == "cancelled":
         success.expires = may_expire(claim.task)
     for each in participants:
@@ -298,26 +293,28 @@ def _add_to_recent_ends(journal: Journal[T], success: Transition, sent: Changes,
         success.add(recent_ends=ends)
 
 
-def _changes_to_send(journal: Journal[T]) -> tuple[Changes, Changes]:
-    """Return the block's changes and their sent form, which has a pointer to large data."""
-    claim = journal.claim
+def _prepare_changes(journal: Journal[T]) -> Outgoing:
+    """Return the block's changes and the result. Large data is put into overflow chunks first."""
+    changes, needs_chunks = storable_changes(journal.claim.task, (journal.claim.statements.result, journal.result))
+    return Outgoing(changes, put_next_version(journal, changes) if needs_chunks else changes)
+
+
+def _changes_to_send(journal: Journal[T]) -> Outgoing:
     if journal.success is None:
         if journal.save_in_doubt is not None:
             settle_save(journal)
-        result = claim.statements.result, journal.result
         try:
-            changes, needs_chunks = storable_changes(claim.task, result)
+            journal.success = _prepare_changes(journal)
         except ValueNotStorableError as unstorable:
             interrupt = unstorable.__cause__ or unstorable.__context__  # an error of data hides its cause
             if interrupt is None:
                 raise
             # A signal handler's exception looks like a value's, but only the first time.
             try:
-                changes, needs_chunks = storable_changes(claim.task, result)
+                journal.success = _prepare_changes(journal)
             except ValueNotStorableError:
                 raise unstorable from unstorable.__cause__
             journal.interrupt = interrupt
-        journal.success = changes, put_next_version(journal, changes) if needs_chunks else changes
     return journal.success
 
 
@@ -329,7 +326,7 @@ def _succeed_alone(journal: Journal[T], sent: Changes, participants: Sequence[Pa
         try:
             send_until_landed(journal, success)
         except RowChanged as changed:
-            row = wait_before_retry(claim, cast("T", changed.row), retries)
+            row = row_for_retry(claim, cast("T", changed.row), retries)
             before, retries = success, retries + 1
             success = build_success(journal, sent, _participants(journal, row or claim.task))
             if row is not None and success.requires_same(before):
@@ -344,26 +341,25 @@ def _succeed_alone(journal: Journal[T], sent: Changes, participants: Sequence[Pa
 def _succeed_together(
     journal: Journal[T],
     pending: PendingSuccess,
-    success: tuple[Changes, Changes],
+    outgoing: Outgoing,
     participants: Sequence[Participant],
     more: Sequence[Action] = (),
 ) -> None:
-    claim, retries, (changes, sent) = journal.claim, 0, success
+    claim, retries, pending.changes = journal.claim, 0, outgoing.changes
 
     def build_own() -> Action:
-        transition = _as_save(build_success(journal, sent, participants), journal.saves)
-        pending.sent = changes, transition
-        return claim.statements.as_action(transition, claim.task.task_id)
+        pending.sent = _as_save(build_success(journal, outgoing.sent, participants), journal.saves)
+        return claim.statements.as_action(pending.sent, claim.task.task_id)
 
     while not pending.recorded:
         journal.saves += 1
         unconfirmed = send_together(claim.statements.table, build_own, participants, more=more)
         if unconfirmed is None:
-            note_pending_success(journal, pending, *cast("tuple[Changes, Transition]", pending.sent))
+            note_pending_success(journal, pending, cast("Transition", pending.sent))
         elif unconfirmed.refused or unconfirmed.in_doubt:
             found = _row_to_build_from(journal, pending, unconfirmed)
             if found is not None:
-                row = wait_before_retry(claim, found, retries)
+                row = row_for_retry(claim, found, retries)
                 participants = _participants(journal, row or claim.task)
             elif not pending.recorded:
                 raise unconfirmed.error
@@ -391,7 +387,5 @@ def _row_to_build_from(journal: Journal[T], pending: PendingSuccess, unconfirmed
         raise unknown_outcome(unconfirmed, unknown) from unknown
     if not unconfirmed.refused or row is None or before is None:
         return None
-    _, success = before
-    participants = _participants(journal, row)
-    now = _as_save(build_success(journal, success.assigned, participants), journal.saves)
-    return None if now.requires_same(success) else row
+    now = _as_save(build_success(journal, before.assigned, _participants(journal, row)), journal.saves)
+    return None if now.requires_same(before) else row

@@ -15,15 +15,14 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from pynamodb_tracker.arguments import check_duration, check_flags, shown
 from pynamodb_tracker.exceptions import TaskNotFoundError, TrackerError
+from pynamodb_tracker.model.arguments import check_duration, check_flags, shown
 from pynamodb_tracker.model.schema import UseCase
 from pynamodb_tracker.presentation.errors import for_people
 from pynamodb_tracker.task.task import Task
-from pynamodb_tracker.web import assets
 from pynamodb_tracker.web.decisions import Decisions
 from pynamodb_tracker.web.guard import Guard, User
-from pynamodb_tracker.web.page import DYNAMODB_ERRORS, Authorize, Page, Settings, without_suffix
+from pynamodb_tracker.web.page import DYNAMODB_ERRORS, Authorize, Page, Settings, serve_asset, without_suffix
 from pynamodb_tracker.web.views import Views
 from pynamodb_tracker.web.words import visible
 
@@ -117,18 +116,17 @@ def _build_app(page: Page) -> ASGIApp:
         title = {403: "Not allowed", 404: "Page not found"}.get(error.status_code, _FAILED)
         is_own = error.detail != HTTPStatus(error.status_code).phrase
         said = error.detail if is_own else f"{request.method} {visible(request.scope['path'])} does not exist."
-        return page.show(request, "message.html", code=error.status_code, title=title, said=said)
+        return page.show(request, "message.html", code=error.status_code, of_use_case=False, title=title, said=said)
 
     def show_error(request: Request, error: Exception) -> Response:
         code, title = next(each for kind, each in _ERRORS.items() if isinstance(error, kind))
-        model = page.settings.models.get(request.path_params.get("use_case", ""))
-        return page.show(request, "message.html", model=model, code=code, title=title, said=for_people(error))
+        return page.show(request, "message.html", code=code, title=title, said=for_people(error))
 
     handlers: dict[Any, Any] = {HTTPException: show_refusal, **dict.fromkeys(_ERRORS, show_error)}
     app = Starlette(
         routes=[
-            Route("/static/{name}", assets.serve),
-            Route("/", views.home),
+            Route("/static/{name}", serve_asset),
+            Route("/", views.show_now),
             Route("/find", views.find),
             Route("/table", views.table),
             Route("/workers", views.workers),

@@ -1,7 +1,5 @@
 """Caches answers briefly, so that many viewers cost no more than one, and measures their cost."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
@@ -30,7 +28,7 @@ class Spent:
     reads: float = 0.0
     writes: float = 0.0
 
-    def add(self, other: Spent) -> None:
+    def add(self, other: "Spent") -> None:
         with _gate:
             self.requests += other.requests
             self.reads += other.reads
@@ -44,22 +42,6 @@ class Spent:
 
 _gate = threading.Lock()
 _spent: ContextVar[Spent | None] = ContextVar("pynamodb_tracker_spent", default=None)
-
-
-@contextmanager
-def metered(*models: type[Task]) -> Iterator[Spent]:
-    """Yield the cost of the block's requests to these classes' tables."""
-    for model in models:
-        events = model.tracker.connection().connection.client.meta.events
-        with _gate:  # two threads registering at the same time would count twice
-            events.register("provide-client-params.dynamodb", _request_cost, unique_id="pynamodb_tracker.web ask")
-            events.register("after-call.dynamodb", _add_cost, unique_id="pynamodb_tracker.web note")
-    spent = Spent()
-    token = _spent.set(spent)
-    try:
-        yield spent
-    finally:
-        _spent.reset(token)
 
 
 def _request_cost(params: dict[str, Any], model: Any, **_: object) -> dict[str, Any] | None:
@@ -148,12 +130,19 @@ class Cache:
 
     @contextmanager
     def metered(self, *models: type[Task]) -> Iterator[Spent]:
-        """Yield the block's cost, and add it to the total."""
-        with metered(*models) as spent:
-            try:
-                yield spent
-            finally:
-                self.total.add(spent)
+        """Yield the cost of the block's requests to these classes' tables, and add it to the total."""
+        for model in models:
+            events = model.tracker.connection().connection.client.meta.events
+            with _gate:  # two threads registering at the same time would count twice
+                events.register("provide-client-params.dynamodb", _request_cost, unique_id="pynamodb_tracker.web ask")
+                events.register("after-call.dynamodb", _add_cost, unique_id="pynamodb_tracker.web note")
+        spent = Spent()
+        token = _spent.set(spent)
+        try:
+            yield spent
+        finally:
+            _spent.reset(token)
+            self.total.add(spent)
 
     def forget(self) -> None:
         with self._gate:

@@ -4,8 +4,6 @@ Each POST changes a slice of the matching tasks. The form carries the progress, 
 Lambda.
 """
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -26,30 +24,19 @@ from pynamodb_tracker.exceptions import TrackerError, ValueNotStorableError
 from pynamodb_tracker.model import strict_json
 from pynamodb_tracker.model.hydration import rows_to_show
 from pynamodb_tracker.model.signals import value_text
+from pynamodb_tracker.model.status import Status
 from pynamodb_tracker.presentation import commands, exact_json, listing
 from pynamodb_tracker.presentation.errors import for_people
 from pynamodb_tracker.presentation.listing import Filter
 from pynamodb_tracker.presentation.times import end_of_pause, spread
-from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.signal import signal_named
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
+from pynamodb_tracker.web import fields
 from pynamodb_tracker.web.cache import Spent
 from pynamodb_tracker.web.guard import who
-from pynamodb_tracker.web.page import (
-    DYNAMODB_ERRORS,
-    FILTER,
-    STEP_VERBS,
-    VERBS,
-    FieldError,
-    Page,
-    filter_of,
-    state_of,
-    step_named,
-    time_of,
-    whole_number,
-)
+from pynamodb_tracker.web.page import DYNAMODB_ERRORS, STEP_VERBS, VERBS, Page
 from pynamodb_tracker.web.task_view import sent_by_people
 from pynamodb_tracker.web.views import Views
 from pynamodb_tracker.web.words import action, visible
@@ -66,7 +53,8 @@ Form = ImmutableMultiDict[str, str]
 
 
 def _audit(who: str, did: str, **about: object) -> None:
-    log.warning(strict_json.dumps({"who": who, "did": did, **about}))
+    given = {name: value for name, value in about.items() if value}
+    log.warning(strict_json.dumps({"who": who, "did": did, **given}))
 
 
 _CHANGEABLE = {
@@ -130,11 +118,10 @@ class Decision:
                     errors[task_id] = error
         refused = {task_id: for_people(error) for task_id, error in errors.items()}
         about = {"use_case": self.step.model.tracker.use_case.name, "step": self.step.name}
-        reason = {"reason": self.reason} if self.reason else {}
         for task_id in task_ids:
-            why = {"refused": refused[task_id]} if task_id in refused else {}
-            if why or task_id not in unchanged:
-                _audit(self.by, self.verb, **about, task_id=task_id, **reason, **why)
+            if task_id in refused or task_id not in unchanged:
+                why = {"reason": self.reason, "refused": refused.get(task_id)}
+                _audit(self.by, self.verb, **about, task_id=task_id, **why)
         failures = [error for error in errors.values() if isinstance(error, DYNAMODB_ERRORS)]
         if failures and len(failures) == len(task_ids):  # the next tasks would fail, too
             raise failures[0]
@@ -213,12 +200,12 @@ async def _read_form(request: Request) -> Form:
 
 
 def _post(
-    handle: Callable[[Decisions, Request, Form], Response],
-) -> Callable[[Decisions, Request], Awaitable[Response]]:
+    handle: Callable[["Decisions", Request, Form], Response],
+) -> Callable[["Decisions", Request], Awaitable[Response]]:
     """Turn a method that takes a form into an endpoint, which runs it in a thread."""
 
     @wraps(handle)
-    async def endpoint(self: Decisions, request: Request) -> Response:
+    async def endpoint(self: "Decisions", request: Request) -> Response:
         return await run_in_threadpool(handle, self, request, await _read_form(request))
 
     return endpoint
@@ -240,13 +227,13 @@ class Decisions:
 
     def _change(self, request: Request, form: Form) -> Response:
         page, model = self._page, self._page.model(request)
-        step = step_named(model, form.get("step"))
+        step = fields.step_named(model, form.get("step"))
         task_ids = list(dict.fromkeys(unquote(each, errors="strict") for each in form.getlist("task")))
         if not task_ids:
             raise HTTPException(400, "No task is selected.")
         try:
             decision = self._decision(request, model, form, step, task_ids)
-        except FieldError as error:
+        except fields.FieldError as error:
             refused = _refused(form, error)
             if form.get("state"):
                 return self._views.list_tasks(request, form, selected=task_ids, **refused)
@@ -258,27 +245,26 @@ class Decisions:
             done = "nothing" if decision.verb == "run_now" and not changed else decision.verb
             return page.redirect(request, model, "task", id=task_ids[0], done=done)
         if len(task_ids) == 1 and not form.get("state"):
-            problem = FieldError("form", *refused_tasks.values())
+            problem = fields.FieldError("form", *refused_tasks.values())
             return self._views.show_task(request, task_ids[0], **_refused(form, problem, code=409))
         return page.show(
             request,
             "decided.html",
-            model=model,
             spent=spent,
             task_ids=task_ids,
             changed=changed,
             refused=refused_tasks,
             said=VERBS[decision.verb],
-            back={name: form.get(name, "") for name in FILTER},
+            back={name: form.get(name, "") for name in fields.FILTER},
         )
 
     def plan(
-        self, request: Request, query: Mapping[str, str] | None = None, problem: FieldError | None = None
+        self, request: Request, query: Mapping[str, str] | None = None, problem: fields.FieldError | None = None
     ) -> Response:
         query = request.query_params if query is None else query
         page, model = self._page, self._page.model(request)
         verb = query.get("verb", "reopen")
-        asked = filter_of(model, query)
+        asked = fields.filter_of(model, query)
         self._check(request, verb, model, step=asked.state.step)
         _check_state(verb, asked)
         # Exclude tasks that reach the state from now on, however long the slices take.
@@ -305,26 +291,26 @@ class Decisions:
         given = {name: query.get(name, "") for name in _DRY_RUN_FIELDS} | {"begin": begin}
         about = {"verb": verb, "said": VERBS[verb], "what": what, "given": given}
         context = {"found": None, "slices": None, **about, **context}
-        return self._page.show(request, "bulk.html", model=self._page.model(request), **context)
+        return self._page.show(request, "bulk.html", **context)
 
     @_post
     def bulk(self, request: Request, form: Form) -> Response:
         page, model = self._page, self._page.model(request)
-        what = filter_of(model, form)
-        if time_of(form, "until") is None:
+        what = fields.filter_of(model, form)
+        if fields.time_of(form, "until") is None:
             raise HTTPException(400, "Start with the dry run.")
         _check_state(form.get("verb", ""), what)
         try:
-            decision = self._decision(request, model, form, step_named(model, what.state.step))
-            begin = time_of(form, "begin") or clock.now()
+            decision = self._decision(request, model, form, fields.step_named(model, what.state.step))
+            begin = fields.time_of(form, "begin") or clock.now()
             slices = Slices(
-                done=whole_number(form, "done", 0, _MOST_DONE),
-                refused=whole_number(form, "refused", 0, _MOST_DONE),
-                at_once=whole_number(form, "at_once", 0, _MOST_DONE),
+                done=fields.whole_number(form, "done", 0, _MOST_DONE),
+                refused=fields.whole_number(form, "refused", 0, _MOST_DONE),
+                at_once=fields.whole_number(form, "at_once", 0, _MOST_DONE),
                 cursor=form.get("cursor") or None,
             )
             first = _limit_in(form, "first")
-        except FieldError as error:
+        except fields.FieldError as error:
             if error.field not in _DRY_RUN_FIELDS:
                 raise
             return self.plan(request, form, error)
@@ -346,8 +332,8 @@ class Decisions:
         verb, reason = form.get("verb", ""), form.get("reason", "").strip()
         self._check(request, verb, model, step=step.name, task_ids=tuple(task_ids))
         if verb not in _WITHOUT_REASON and not reason:
-            raise FieldError("reason", "Enter a reason, for people who look at the task later.")
-        state = state_of(model, form) if form.get("state") else None
+            raise fields.FieldError("reason", "Enter a reason, for people who look at the task later.")
+        state = fields.state_of(model, form) if form.get("state") else None
 
         def may_act_at(name: str) -> bool:
             return self._page.allows(request, verb, model, step=name, task_ids=tuple(task_ids))
@@ -377,8 +363,8 @@ class Decisions:
                 _, _, is_new = commands.send_signal(signal, task_id, value, by=by, of_round=of_round)
         except TypeError as error:  # the form lacks its round
             raise HTTPException(400, for_people(error)) from None
-        except (FieldError, ValueNotStorableError) as error:
-            refused = _refused(form, FieldError("value", for_people(error))) | {"verb": f"signal {name}"}
+        except (fields.FieldError, ValueNotStorableError) as error:
+            refused = _refused(form, fields.FieldError("value", for_people(error))) | {"verb": f"signal {name}"}
             return self._views.show_task(request, task_id, **refused)
         except (TrackerError, *DYNAMODB_ERRORS) as error:
             _audit(by, "signal", **about, refused=for_people(error))
@@ -389,20 +375,19 @@ class Decisions:
 
     def _pause(self, request: Request, form: Form) -> Response:
         page, model = self._page, self._page.model(request)
-        verb, step, reason = form["verb"], step_named(model, form.get("step")), form.get("reason", "").strip()
+        verb, step, reason = form["verb"], fields.step_named(model, form.get("step")), form.get("reason", "").strip()
         page.check_allowed(request, verb, model, step=step.name)
         try:
             end = None if verb == "resume" else _end_of_pause(form)
-        except FieldError as error:
+        except fields.FieldError as error:
             return self._views.show_now(request, **_refused(form, error))
         with page.changing(model):
             if verb == "resume":
                 is_changed = bool(commands.resume(step, who(request), reason))
             else:
                 _, is_changed = commands.pause(step, end, reason, who(request))
-        about = {"use_case": model.tracker.use_case.name, "step": step.name, **({"reason": reason} if reason else {})}
         if is_changed:
-            _audit(who(request), verb, **about)
+            _audit(who(request), verb, use_case=model.tracker.use_case.name, step=step.name, reason=reason)
         return page.redirect(request, model)
 
     def count(self, request: Request) -> Response:
@@ -416,17 +401,17 @@ class Decisions:
         # This is expensive, so a second click must not repeat it.
         answer = page.kept(request, [model], "count", count)
         counts, took = answer.value
-        return page.show(request, "count.html", model=model, counts=counts, answer=answer, took=took)
+        return page.show(request, "count.html", counts=counts, answer=answer, took=took)
 
 
 def _limit_in(form: Form, name: str) -> int | None:
-    number = whole_number(form, name, 0, _MOST_DONE)
+    number = fields.whole_number(form, name, 0, _MOST_DONE)
     if form.get(name) and not number:
-        raise FieldError(name, "Enter a number from 1, or leave it empty for all.")
+        raise fields.FieldError(name, "Enter a number from 1, or leave it empty for all.")
     return number or None
 
 
-def _refused(form: Form, problem: FieldError, code: int = 400) -> dict[str, Any]:
+def _refused(form: Form, problem: fields.FieldError, code: int = 400) -> dict[str, Any]:
     return {"problems": {problem.field: str(problem)}, "code": code, "verb": form.get("verb", ""), "given": form}
 
 
@@ -436,22 +421,22 @@ def _value_in(form: Form, choices: Mapping[str, str]) -> Any:
             raise HTTPException(400, f"Choose one of {', '.join(choices)}.")
         return exact_json.with_floats(exact_json.loads(choices[choice]))
     if not (text := form.get("value", "").strip()):
-        raise FieldError("value", "Enter a value. A signal cannot be taken back.")
+        raise fields.FieldError("value", "Enter a value. A signal cannot be taken back.")
     try:
         return exact_json.read(text)
     except ValueError as error:
-        raise FieldError("value", error) from None
+        raise fields.FieldError("value", error) from None
 
 
 def _end_of_pause(form: Form) -> datetime | None:
     if not form.get("reason", "").strip():
-        raise FieldError("reason", "Enter a reason, which is shown with the pause.")
+        raise fields.FieldError("reason", "Enter a reason, which is shown with the pause.")
     try:
         end = end_of_pause(form.get("until", "").strip())
     except ValueError as error:
-        raise FieldError("until", error) from None
+        raise fields.FieldError("until", error) from None
     if end <= clock.now():
-        raise FieldError("until", "Enter a time in the future.")
+        raise fields.FieldError("until", "Enter a time in the future.")
     return None if end == clock.NEVER else end
 
 

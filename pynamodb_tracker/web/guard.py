@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from pynamodb_tracker.arguments import shown
+from pynamodb_tracker.model.arguments import shown
 
 User = Callable[[Request], str | Awaitable[str | None] | None]
 """Returns the person's name, or None to refuse access. It may be async."""

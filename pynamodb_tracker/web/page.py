@@ -1,9 +1,10 @@
-"""What all views share: use cases, settings, cached answers, templates and addresses."""
+"""What all views share: use cases, settings, cached answers, templates, static files and addresses."""
 
+import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,24 +14,19 @@ import jinja2
 from botocore.exceptions import BotoCoreError, ClientError
 from markupsafe import Markup
 from pynamodb.exceptions import PynamoDBException
-from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.arguments import shown
-from pynamodb_tracker.presentation import exact_json, times
+from pynamodb_tracker.model.arguments import shown
+from pynamodb_tracker.model.status import Status
+from pynamodb_tracker.presentation import exact_json
 from pynamodb_tracker.presentation.as_json import plain
-from pynamodb_tracker.presentation.listing import Filter
 from pynamodb_tracker.presentation.schedules import LATE_AFTER
 from pynamodb_tracker.presentation.task_facts import WAITS, is_in_memory, location, steps_of
-from pynamodb_tracker.status import Status
-from pynamodb_tracker.step.bound import BoundStep
-from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.web import charts, words
-from pynamodb_tracker.web.assets import read_assets
 from pynamodb_tracker.web.cache import Answer, Cache, Spent
 from pynamodb_tracker.web.guard import root_path, who
 
@@ -48,11 +44,7 @@ VERBS = {
 
 STEP_VERBS = ("pause", "resume")
 
-
 DYNAMODB_ERRORS = (PynamoDBException, BotoCoreError, ClientError)
-
-FILTER = ("step", "state", "since", "until", "error", "exactly", "newest", "waits")
-"""The query of a task list, except its cursor."""
 
 _JSON = "application/json"
 _WITH_SUFFIX = "pynamodb_tracker.json"
@@ -66,6 +58,7 @@ _TEMPLATES = jinja2.Environment(
 )
 _TEMPLATES.filters |= words.FILTERS
 _TEMPLATES.globals |= {"charts": charts, "Status": Status, "now": words.now, "NEVER": clock.NEVER, "WAITS": WAITS}
+_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 _ONLY_IN_HTML = frozenset({"picture", "given", "selected", "pages", "most_shown", "sendable", "sends"})
 """Only for forms and links, so not in JSON."""
 
@@ -95,14 +88,6 @@ class ActionRequest:
 Authorize = Callable[[ActionRequest], bool]
 
 
-class FieldError(ValueError):
-    """A form field has a wrong value. The page shows the form again and marks the field."""
-
-    def __init__(self, field: str, why: object) -> None:
-        super().__init__(str(why))
-        self.field = field
-
-
 @dataclass(frozen=True, slots=True)
 class Settings:
     models: Mapping[str, type[Task]]  # by class name
@@ -124,15 +109,16 @@ class Page:
         request: Request,
         template: str,
         *,
-        model: type[Task] | None = None,
         answer: Answer[Any] | None = None,
         spent: Spent | None = None,
         code: int = 200,
         live: bool = False,
+        of_use_case: bool = True,
         **context: Any,
     ) -> Response:
         """Return a page. The footer shows the age and price of an `answer`, or only the price in `spent`."""
         settings, url = self.settings, partial(self.url, request)
+        model = settings.models.get(request.path_params.get("use_case", "")) if of_use_case else None
         table = model or next(iter(settings.models.values()))
         spent = answer.spent if answer is not None else spent or Spent()
         if _wants_json(request):
@@ -245,45 +231,22 @@ def _json_path(request: Request) -> str:
     return f"{quote(path)}.json{'?' if query else ''}{query}"
 
 
-def step_named(model: type[Task], name: str | None) -> BoundStep[Any]:
-    for step in steps_of(model):
-        if step.name == name:
-            return step
-    raise HTTPException(400, f"{model.__name__} has no step {words.visible(name or '')!r}.")
+@cache
+def read_assets() -> dict[str, tuple[str, bytes]]:
+    """Return the hashed name, which browsers can keep forever, and the content of each static file, by plain name."""
+    found = {}
+    for path in (Path(__file__).parent / "static").iterdir():
+        content = path.read_bytes()
+        found[path.name] = (f"{path.stem}.{hashlib.sha256(content).hexdigest()[:12]}{path.suffix}", content)
+    return found
 
 
-def state_of(model: type[Task], query: Mapping[str, str]) -> State[Any]:
-    if query.get("state") == str(model.cancelled):
-        return model.cancelled
-    step, status = step_named(model, query.get("step")), query.get("state", "")
-    if status not in list(Status):
-        raise HTTPException(400, f"{words.visible(status)!r} is not a status of a step.")
-    state: State[Any] = getattr(step, status)
-    return state
-
-
-def filter_of(model: type[Task], query: Mapping[str, str]) -> Filter:
-    since, until = time_of(query, "since"), time_of(query, "until")
-    if since is not None and until is not None and since >= until:
-        raise FieldError("until", "this must be after the other time")
-    state, waits = state_of(model, query), query.get("waits", "")
-    error, exactly = query.get("error", "").strip(), bool(query.get("exactly"))
-    waits = waits if state.status is Status.PENDING and waits in WAITS else ""
-    return Filter(state, since, until, error, exactly, waits, bool(query.get("newest")))
-
-
-def time_of(query: Mapping[str, str], name: str) -> datetime | None:
-    """Return the time in a field, or None if it is empty. A duration counts back from now."""
-    text = query.get(name, "").strip()
-    try:
-        return times.moment(text) if text else None
-    except ValueError as error:
-        raise FieldError(name, error) from None
-
-
-def whole_number(query: QueryParams | Mapping[str, str], name: str, default: int, most: int) -> int:
-    """Return the number from 0 to `most` in a field."""
-    text = query.get(name) or str(default)
-    if not (text.isascii() and text.isdecimal() and len(text) <= len(str(most))):
-        raise FieldError(name, f"{name} must be a number up to {most:,}.")
-    return min(int(text), most)
+def serve_asset(request: Request) -> Response:
+    """Return a static file. A browser must not keep it under another version's hash."""
+    name = request.path_params["name"]
+    suffix = f".{name.rpartition('.')[2]}"
+    hashed, content = read_assets().get(f"{name.partition('.')[0]}{suffix}", ("", b""))
+    if not hashed:
+        raise HTTPException(404)
+    headers = {"Cache-Control": "private, max-age=31536000, immutable"} if name == hashed else {}
+    return Response(content, media_type=_TYPES[suffix], headers=headers)

@@ -6,21 +6,10 @@ from datetime import datetime
 from typing import Any
 
 from pynamodb_tracker.model.references import round_of
+from pynamodb_tracker.model.status import Status
+from pynamodb_tracker.presentation import task_facts as facts
 from pynamodb_tracker.presentation.children import Family, family_of
-from pynamodb_tracker.presentation.task_facts import (
-    BY_PEOPLE,
-    choices_of,
-    is_abandoned,
-    is_branch,
-    is_only_due_later,
-    read_task,
-    relations_in_words,
-    skipped_steps,
-    task_as_json,
-    what_comes_next,
-)
 from pynamodb_tracker.presentation.waiting import pause_at
-from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.signal import signals_in
 from pynamodb_tracker.task.task import Task
@@ -91,7 +80,7 @@ class TaskView:
 
     @property
     def may_run_now(self) -> bool:
-        return is_only_due_later(self.task)
+        return facts.is_only_due_later(self.task)
 
     @property
     def may_ignore(self) -> bool:
@@ -102,9 +91,9 @@ class TaskView:
 
 def view(model: type[Task], task_id: str, *, hide: frozenset[str], known: Mapping[str, type[Task]]) -> TaskView:
     """Load a task as far as it is readable. `known` are the page's use cases by stored name."""
-    task = read_task(model, task_id)
-    facts = task_as_json(task, with_data=True)
-    state, others = task.state, {"created by": facts.get("creator"), "child of": facts.get("parent")}
+    task = facts.read_task(model, task_id)
+    found = facts.task_as_json(task, with_data=True)
+    state, others = task.state, {"created by": found.get("creator"), "child of": found.get("parent")}
     ended = task.tracker.ends_at(state.code) and state.status is Status.SUCCEEDED
     family = family_of(task)
     at = task.tracker.step_named_by(task.cancelled.step) if state == model.cancelled and task.cancelled else state.step
@@ -113,21 +102,21 @@ def view(model: type[Task], task_id: str, *, hide: frozenset[str], known: Mappin
     return TaskView(
         task,
         step,
-        "nothing: it is done" if ended else what_comes_next(task, step, blocked_by, pause_at(task)),
-        is_abandoned(task),
+        "nothing: it is done" if ended else facts.what_comes_next(task, step, blocked_by, pause_at(task)),
+        facts.is_abandoned(task),
         _events(task),
         _path(task, step),
-        [(label, HIDDEN if label in hide else text) for label, text in relations_in_words(task)],
+        [(label, HIDDEN if label in hide else text) for label, text in facts.relations_in_words(task)],
         {
             label: (known[of["use_case"]], of["task_id"])
             for label, of in others.items()
             if of and of["use_case"] in known
         },
-        facts.get("group"),
-        without(facts["attributes"], hide),
-        without(facts.get("unread", {}), hide),  # an error may quote the damaged value
-        without(facts.get("signals", {}), hide),
-        [name for name in facts.get("awaited_signals", ()) if name in sent_by_people(model)],
+        found.get("group"),
+        without(found["attributes"], hide),
+        without(found.get("unread", {}), hide),  # an error may quote the damaged value
+        without(found.get("signals", {}), hide),
+        [name for name in found.get("awaited_signals", ()) if name in sent_by_people(model)],
         round_of(task),
         family,
         {each.use_case: known[each.use_case] for each in family.children if each.use_case in known} if family else {},
@@ -136,7 +125,8 @@ def view(model: type[Task], task_id: str, *, hide: frozenset[str], known: Mappin
 
 def sent_by_people(model: type[Task]) -> Mapping[str, Mapping[str, str]]:
     """Return the signals that people can send, by stored name, each with JSON values by button text."""
-    return {each.stored_name: choices_of(model)[each.stored_name] for each in signals_in(model) if each.by_people}
+    choices = facts.choices_of(model)
+    return {each.stored_name: choices[each.stored_name] for each in signals_in(model) if each.by_people}
 
 
 def without(value: Any, hide: frozenset[str], depth: int = 0) -> Any:
@@ -151,7 +141,7 @@ def without(value: Any, hide: frozenset[str], depth: int = 0) -> Any:
 def _events(task: Task) -> list[Event]:
     return [
         Event(
-            each.type if each.type in BY_PEOPLE else "failed",
+            each.type if each.type in facts.BY_PEOPLE else "failed",
             each.step,
             each.attempt,
             each.time,
@@ -164,7 +154,7 @@ def _events(task: Task) -> list[Event]:
 
 
 def _path(task: Task, step: BoundStep[Any] | None) -> list[Place]:
-    names, left_out = list(task._bound_steps), skipped_steps(task)
+    names, left_out = list(task._bound_steps), facts.skipped_steps(task)
     model, never_ran = type(task), task.fence == 0
     is_done = task.state.status is Status.SUCCEEDED
     at = len(names) if is_done else names.index(step.name) if step is not None else -1
@@ -175,9 +165,9 @@ def _path(task: Task, step: BoundStep[Any] | None) -> list[Place]:
     )
     return [
         Place(name, "was", "passed over" if name in left_out else "done")
-        if number < at and not (never_ran and is_branch(model, name))
+        if number < at and not (never_ran and facts.is_branch(model, name))
         else Place(name, "here", here)
         if number == at
-        else Place(name, "ahead", ahead and ("branch" if is_branch(model, name) else ahead))
+        else Place(name, "ahead", ahead and ("branch" if facts.is_branch(model, name) else ahead))
         for number, name in enumerate(names)
     ]

@@ -15,29 +15,18 @@ from pynamodb_tracker.dynamodb.limits import MAX_KEY_BYTES
 from pynamodb_tracker.model.hydration import rows_to_show
 from pynamodb_tracker.model.row import readable
 from pynamodb_tracker.presentation import listing
-from pynamodb_tracker.presentation.errors import for_people
+from pynamodb_tracker.presentation.errors import LARGE_SAMPLE, MOST_SAMPLED, NO_ERRORS, SAMPLE, find_errors, for_people
 from pynamodb_tracker.presentation.now import Now, find_now
 from pynamodb_tracker.presentation.running import MOST as MOST_RUNNING
 from pynamodb_tracker.presentation.running import find_running
 from pynamodb_tracker.presentation.schedules import find_schedules
 from pynamodb_tracker.presentation.task_facts import is_branch, steps_of
-from pynamodb_tracker.presentation.why_failed import LARGE_SAMPLE, MOST_SAMPLED, NO_ERRORS, SAMPLE, find_errors
 from pynamodb_tracker.task.find_by import find_by_text
 from pynamodb_tracker.task.task import Task
+from pynamodb_tracker.web import fields
 from pynamodb_tracker.web.cache import Answer, Spent
 from pynamodb_tracker.web.guard import root_path
-from pynamodb_tracker.web.page import (
-    DYNAMODB_ERRORS,
-    FILTER,
-    VERBS,
-    FieldError,
-    Page,
-    filter_of,
-    state_of,
-    step_named,
-    time_of,
-    whole_number,
-)
+from pynamodb_tracker.web.page import DYNAMODB_ERRORS, VERBS, Page
 from pynamodb_tracker.web.task_view import HIDDEN, sent_by_people, view, without
 
 _MOST_IDS = 100
@@ -64,15 +53,10 @@ class Views:
         self._shown: dict[type[Task] | None, tuple[Answer[Now], tuple[Any, ...], str, Markup]] = {}
         """The last answer as HTML, for people with the same permissions at the same path, for a use case or all."""
 
-    def home(self, request: Request) -> Response:
-        return self._show_now(request, None)
-
     def show_now(self, request: Request, **refused: Any) -> Response:
-        return self._show_now(request, self._page.model(request), **refused)
-
-    def _show_now(self, request: Request, model: type[Task] | None, **refused: Any) -> Response:
         """Show what needs people, in a use case or in all. If the table is unreachable, show the last answer."""
-        page, known, problem = self._page, self._shown.get(model), ""
+        page, model = self._page, self._page.model(request) if "use_case" in request.path_params else None
+        known, problem = self._shown.get(model), ""
         every = list(page.settings.models.values())
         models = every if model is None else [model]
         try:
@@ -91,7 +75,6 @@ class Views:
         return page.show(
             request,
             "now.html",
-            model=model,
             now=now,
             picture=known[3],
             problem=problem,
@@ -106,22 +89,21 @@ class Views:
     def errors(self, request: Request) -> Response:
         page, model, query = self._page, self._page.model(request), request.query_params
         chosen = {name: query.get(name, "").strip() for name in ("step", "since", "like")}
-        steps = [step_named(model, chosen["step"])] if chosen["step"] else steps_of(model)
+        steps = [fields.step_named(model, chosen["step"])] if chosen["step"] else steps_of(model)
         usual = LARGE_SAMPLE if chosen["step"] or chosen["since"] else SAMPLE
-        sample = max(whole_number(query, "sample", usual, MOST_SAMPLED), 1)
-        at, problems, answer, since = whole_number(query, "at", 0, MOST_SAMPLED), {}, None, None
+        sample = max(fields.whole_number(query, "sample", usual, MOST_SAMPLED), 1)
+        at, problems, answer, since = fields.whole_number(query, "at", 0, MOST_SAMPLED), {}, None, None
         try:
-            since = time_of(chosen, "since")
+            since = fields.time_of(chosen, "since")
             ask = partial(find_errors, steps, since=since, sample=sample)
             answer = page.kept(request, [model], "errors", ask, chosen["step"] or None, chosen["since"] or None, sample)
-        except FieldError as error:
+        except fields.FieldError as error:
             problems[error.field] = str(error)
         like, errors = chosen["like"].casefold(), NO_ERRORS if answer is None else answer.value
         groups = [group for group in errors.groups if like in group.error.casefold()]
         return page.show(
             request,
             "errors.html",
-            model=model,
             answer=answer,
             errors=replace(errors, groups=groups[at : at + _MOST_GROUPS]),
             groups=len(groups),
@@ -139,21 +121,20 @@ class Views:
     def list_tasks(self, request: Request, query: Mapping[str, str] | None = None, **refused: Any) -> Response:
         query = request.query_params if query is None else query
         page, model = self._page, self._page.model(request)
-        chosen = {name: query.get(name, "") for name in (*FILTER, "cursor")}
+        chosen = {name: query.get(name, "") for name in (*fields.FILTER, "cursor")}
         if not chosen["step"]:
             chosen |= {"step": steps_of(model)[0].name, "state": chosen["state"] or "failed"}
-        state, answer = state_of(model, chosen), None
+        state, answer = fields.state_of(model, chosen), None
         try:
-            ask = partial(listing.find_page, filter_of(model, chosen), chosen["cursor"] or None)
+            ask = partial(listing.find_page, fields.filter_of(model, chosen), chosen["cursor"] or None)
             answer = page.kept(request, [model], "tasks", ask, *chosen.values())
-        except FieldError as error:
+        except fields.FieldError as error:
             refused = {"problems": {error.field: str(error)}, "code": 400}
         if state.status is not None:  # a step's success is the next step's pending
             chosen |= {"step": state.step, "state": state.status}
         return page.show(
             request,
             "tasks.html",
-            model=model,
             answer=answer,
             found=listing.Listing([], None, 0) if answer is None else answer.value,
             state=state,
@@ -174,7 +155,6 @@ class Views:
         return page.show(
             request,
             "task.html",
-            model=model,
             spent=spent,
             view=found,
             task=found.task,
@@ -204,7 +184,6 @@ class Views:
         return page.show(
             request,
             "schedules.html",
-            model=model,
             answer=answer,
             schedules=answer.value.found,
             is_all=answer.value.is_all,
@@ -221,7 +200,6 @@ class Views:
         return page.show(
             request,
             "group.html",
-            model=model,
             spent=spent,
             name=name,
             turn=turn,
@@ -240,7 +218,7 @@ class Views:
         asked, models = ids[:_MOST_IDS], list(page.settings.models.values())
         possible = [task_id for task_id in asked if 1 <= len(task_id.encode(errors="replace")) <= MAX_KEY_BYTES]
         found: list[dict[str, Any]] = []
-        cut, most = dict[str, None](), max(whole_number(request.query_params, "most", _MOST_IDS, _MOST_FOUND), 1)
+        cut, most = dict[str, None](), max(fields.whole_number(request.query_params, "most", _MOST_IDS, _MOST_FOUND), 1)
         with page.cache.metered(*models) as spent:
             for model in models:
                 tasks = [("", task) for task in rows_to_show(model, possible).values()]

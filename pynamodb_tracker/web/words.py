@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 from contextvars import ContextVar
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from urllib.parse import quote, urlencode
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.presentation import exact_json
 from pynamodb_tracker.presentation.task_facts import GAVE_UP
-from pynamodb_tracker.presentation.text import escaped, span, took_in_words
+from pynamodb_tracker.presentation.text import between, clock_time, escaped, span, took_in_words
 
 
 def visible(value: object) -> str:
@@ -45,10 +45,7 @@ def now() -> datetime:
 
 def ago(time: datetime | None) -> str:
     """Return how far away a time is, as in `in 4m` or `1d 17h ago`, or `?` if it is unreadable."""
-    if time is None:
-        return "?"
-    away = time - now()
-    return f"in {span(away)}" if away > timedelta(0) else f"{span(-away)} ago"
+    return "?" if time is None else between(time, now())
 
 
 def since(time: datetime | None) -> str:
@@ -58,12 +55,6 @@ def since(time: datetime | None) -> str:
 
 def moment(time: datetime | None) -> str:
     return "?" if time is None else clock.in_words(time)
-
-
-def clock_time(time: datetime) -> str:
-    """Return a time of day in UTC, with the date if that is not today."""
-    is_today = clock.now().date() == time.astimezone(UTC).date()
-    return f"{time.astimezone(UTC):{'%H:%M' if is_today else '%Y-%m-%d %H:%M'}} UTC"
 
 
 def number(value: float) -> str:
@@ -94,5 +85,5 @@ def query(**values: object) -> str:
     return urlencode([(name, str(value)) for name, value in values.items() if value not in (None, "", False)])
 
 
-_OWN = (visible, status_words, action, sentence, lines, ago, since, moment, clock_time, number, money, json_text)
-FILTERS: dict[str, Callable[..., str]] = {each.__name__: each for each in (*_OWN, in_form, span, took_in_words)}
+_OWN = (visible, status_words, action, sentence, lines, ago, since, moment, number, money, json_text, in_form)
+FILTERS: dict[str, Callable[..., str]] = {each.__name__: each for each in (*_OWN, clock_time, span, took_in_words)}

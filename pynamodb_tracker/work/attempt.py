@@ -17,7 +17,7 @@ from pynamodb_tracker.execution.interrupts import is_cancellation
 from pynamodb_tracker.execution.observation import Observation
 from pynamodb_tracker.execution.run import Run, SlotLostError
 from pynamodb_tracker.instrumentation import Hook, RunDetails, log
-from pynamodb_tracker.status import Codes, Status
+from pynamodb_tracker.model.status import Codes, Status
 
 if TYPE_CHECKING:  # handlers do without these
     from pynamodb_tracker.control.slots import Slot
@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # handlers do without these
     from pynamodb_tracker.work.dispatcher import Dispatcher
     from pynamodb_tracker.work.outcomes import Outcome
     from pynamodb_tracker.work.source import Given
-    from pynamodb_tracker.writes.participants import MadeDue
+    from pynamodb_tracker.writes.participants import NewlyDue
 
 
 class StoppedError(KeyboardInterrupt):
@@ -227,7 +227,7 @@ class Attempt(Hook):
         return self.details.task if self.was_claimed else getattr(self.error, "task", None)
 
     @property
-    def made_due(self) -> list[MadeDue]:
+    def made_due(self) -> list[NewlyDue]:
         journal = None if self._run is None else self._run.journal
         return [] if journal is None else list(journal.made_due())
 

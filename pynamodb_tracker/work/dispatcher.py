@@ -25,7 +25,7 @@ from pynamodb_tracker.dynamodb.retries import NotSentError, is_stopped, may_be_s
 from pynamodb_tracker.instrumentation import log
 from pynamodb_tracker.query.due import LeftBehind
 from pynamodb_tracker.work.source import Given, StepSource
-from pynamodb_tracker.writes.participants import MadeDue
+from pynamodb_tracker.writes.participants import NewlyDue
 
 _LOOK_AGAIN = timedelta(seconds=5)  # whether another worker took the task that waits to run alone
 _GLANCE = 1.0  # seconds between two checks for a stop
@@ -248,7 +248,7 @@ class Dispatcher:
             self._wake_one()
 
     def note_end(
-        self, given: Given, made_due: Sequence[MadeDue] = (), *, was_refused: bool = False, again_alone: bool = False
+        self, given: Given, made_due: Sequence[NewlyDue] = (), *, was_refused: bool = False, again_alone: bool = False
     ) -> None:
         with self._guard:
             if given.left is not None:
@@ -264,13 +264,13 @@ class Dispatcher:
                 self._note_due(task)
             self._wake_one()
 
-    def note_created(self, task: MadeDue) -> None:
+    def note_created(self, task: NewlyDue) -> None:
         if not self.is_foreign:
             with self._guard:
                 if self._note_due(task):
                     self._wake_one()
 
-    def _note_due(self, task: MadeDue) -> bool:
+    def _note_due(self, task: NewlyDue) -> bool:
         codes = next((codes for codes in task.model.tracker.steps if codes.pending == task.status), None)
         source = None if codes is None else self._by_codes.get(codes)
         return source is not None and source.follow_up(task)

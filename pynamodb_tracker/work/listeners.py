@@ -4,7 +4,7 @@ import weakref
 from datetime import datetime
 from typing import Any
 
-from pynamodb_tracker.writes.participants import MadeDue
+from pynamodb_tracker.writes.participants import NewlyDue
 
 _listeners: tuple[weakref.ref[Any], ...] = ()
 
@@ -18,4 +18,4 @@ def add_listener(listener: Any) -> None:
 def tell_created(model: Any, task_id: str, status: int, due_time: datetime, creation: str) -> None:
     for each in _listeners:
         if (listener := each()) is not None:
-            listener.note_created(MadeDue(model, task_id, status, creation, due_time))
+            listener.note_created(NewlyDue(model, task_id, status, creation, due_time))

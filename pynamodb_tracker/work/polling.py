@@ -29,7 +29,7 @@ from pynamodb_tracker.instrumentation import log, log_fields
 from pynamodb_tracker.query.due import LeftBehind
 from pynamodb_tracker.work.candidates import ANSWER, Candidates, Next
 from pynamodb_tracker.work.source import EARLIEST, FAILURES_IN_A_ROW, NextId, StepSource, StepWork
-from pynamodb_tracker.writes.participants import MadeDue
+from pynamodb_tracker.writes.participants import NewlyDue
 
 _INDEX_LAG = timedelta(seconds=1)  # how far the index may lag behind the table
 _COOLDOWN = timedelta(seconds=10)  # after a refusal, and doubled each time if the task itself makes requests fail
@@ -241,7 +241,7 @@ class Polling(StepSource):
     def _may_still_run_alone(self) -> bool:
         return self.waits_alone and self._ahead is not None and self._of.is_startable(self._ahead[0])
 
-    def follow_up(self, task: MadeDue) -> bool:
+    def follow_up(self, task: NewlyDue) -> bool:
         """Note a task that is due soon. The index has the others."""
         now, longest = clock.now(), max(self._longest, _ANNOUNCED_FOR)
         ready_at = max(task.due_time, self.cooldown.ends(task.task_id))

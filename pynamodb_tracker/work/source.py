@@ -15,12 +15,12 @@ from pynamodb.exceptions import PynamoDBException
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.error_codes import is_temporary
 from pynamodb_tracker.instrumentation import log, log_fields
+from pynamodb_tracker.model.status import Codes
 from pynamodb_tracker.query.due import LeftBehind
-from pynamodb_tracker.status import Codes
 from pynamodb_tracker.work.candidates import ANSWER, Candidates, Next
 from pynamodb_tracker.work.outcomes import Tally
 from pynamodb_tracker.writes.lock import new_token
-from pynamodb_tracker.writes.participants import MadeDue
+from pynamodb_tracker.writes.participants import NewlyDue
 
 if TYPE_CHECKING:
     from pynamodb_tracker.control.item import Pause
@@ -188,7 +188,7 @@ class StepSource:
     def _put_back(self, task_id: str, is_follow_up: bool) -> None:  # noqa: FBT001 - as it was found
         raise NotImplementedError
 
-    def follow_up(self, task: MadeDue) -> bool:
+    def follow_up(self, task: NewlyDue) -> bool:
         raise NotImplementedError
 
     def _note_slot_failure(self, error: PynamoDBException, stopped: threading.Event) -> None:
@@ -246,7 +246,7 @@ class OnceThrough(StepSource):
         if is_follow_up:
             self._behind.appendleft(task_id)
 
-    def follow_up(self, task: MadeDue) -> bool:
+    def follow_up(self, task: NewlyDue) -> bool:
         """Note a task, unless it is too new or not due yet."""
         is_wanted = self.is_of_due and self.pause is None
         is_wanted = is_wanted and task.creation < self._began and task.due_time <= clock.now()

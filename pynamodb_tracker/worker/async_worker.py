@@ -10,9 +10,9 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
-from pynamodb_tracker import arguments
 from pynamodb_tracker.aio.context import AsyncContext, call
 from pynamodb_tracker.aio.pool import REQUESTS
+from pynamodb_tracker.model import arguments
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.functions import async_function_of
 from pynamodb_tracker.task.task import Task

@@ -272,7 +272,7 @@ def run_to_the_end(team: ThreadTeam | ProcessTeam, messages: Messages) -> None:
     try:
         team.start()
         while not team.has_ended:
-            match messages.get(deadline):
+            match messages.wait(deadline):
                 case None:
                     team.cut_short()
                     return

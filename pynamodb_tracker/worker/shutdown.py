@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from enum import Enum, auto
 from types import FrameType
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from pynamodb_tracker.work.executor import GLANCE
 
@@ -100,25 +100,19 @@ def unblock_signals() -> None:
         signal.pthread_sigmask(signal.SIG_SETMASK, [])
 
 
-class MessageQueue(Generic[M]):
+class MessageQueue(queue.SimpleQueue[M]):
     """Messages to a thread from other threads and from signal handlers, in order.
 
     A handler may interrupt the main thread anywhere, so it must not take locks, as `Event.set` would. `SimpleQueue.put`
     is safe: https://docs.python.org/3/library/queue.html#queue.SimpleQueue.put
     """
 
-    def __init__(self) -> None:
-        self._messages: queue.SimpleQueue[M] = queue.SimpleQueue()
-
-    def put(self, message: M) -> None:
-        self._messages.put(message)
-
-    def get(self, deadline: float | None = None) -> M | None:
+    def wait(self, deadline: float | None = None) -> M | None:
         """Return the next message, or None at the deadline, a value of `time.monotonic()`."""
         while True:
             left = GLANCE if deadline is None else min(GLANCE, deadline - time.monotonic())
             try:
-                return self._messages.get(timeout=max(0.0, left))
+                return self.get(timeout=max(0.0, left))
             except queue.Empty:
                 if deadline is not None and time.monotonic() >= deadline:
                     return None

@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 
 from pynamodb.exceptions import PynamoDBException
 
-from pynamodb_tracker import arguments
 from pynamodb_tracker.dynamodb.error_codes import is_temporary
 from pynamodb_tracker.exceptions import TaskNotStartableError, TrackerError
 from pynamodb_tracker.instrumentation import log, log_fields
+from pynamodb_tracker.model import arguments
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.step.bound import BoundStep, bound_functions
 from pynamodb_tracker.step.functions import for_threads

@@ -12,7 +12,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from pynamodb_tracker import arguments
+from pynamodb_tracker.model import arguments
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.functions import StepFunction, any_function_of
 from pynamodb_tracker.task.task import Task
@@ -131,14 +131,12 @@ def _touch(path: str | PathLike[str]) -> None:
 
 
 def _check_processes(processes: object, functions: Mapping[BoundStep[Any], StepFunction[Any]]) -> int:
-    if type(processes) is not int or processes < 1:
-        raise ValueError(f"processes must be a whole number from 1, not {arguments.shown(processes)}")
-    if processes > 1:
+    if (number := arguments.check_threads(processes, "processes")) > 1:
         try:
             pickle.dumps(tuple(functions.items()))
         except Exception as error:
             raise ValueError(
-                f"processes={processes} needs functions and use cases at the top level of a module, where another "
+                f"processes={number} needs functions and use cases at the top level of a module, where another "
                 f"process can import them: {error}"
             ) from error
-    return processes
+    return number

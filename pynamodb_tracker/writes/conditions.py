@@ -1,6 +1,6 @@
 """The lock protocol's guards, as named parts of conditions, and writes that are rendered once.
 
-A write has named parameters, which each request fills. Guards named `…_seen` require the value that was read.
+A write has named parameters, which each request fills. `seen` requires the value that was read.
 docs/explanation/lock.md explains the guards.
 """
 
@@ -18,7 +18,7 @@ from pynamodb.expressions.update import Action
 
 from pynamodb_tracker.dynamodb.partiql import Rendered
 from pynamodb_tracker.model.row import LATEST_FORMAT, Membership, TaskRow, membership_of
-from pynamodb_tracker.status import END, Codes
+from pynamodb_tracker.model.status import END, Codes
 
 _PLACE = re.compile(r":\d+")
 """PynamoDB's placeholder for a value."""
@@ -56,28 +56,32 @@ class PreparedWrite:
             "", "", condition=condition, actions=actions, return_values=return_values
         )
         values: dict[str, dict[str, Any]] = rendered.pop(EXPRESSION_ATTRIBUTE_VALUES)
-        del rendered[KEY], rendered[TABLE_NAME]
+        del rendered[KEY]
+        self._table_name = rendered.pop(TABLE_NAME)
         values = _each_once(rendered, values)
         for expression, source in ((CONDITION_EXPRESSION, condition), (UPDATE_EXPRESSION, actions)):
             if source is not None and expression in rendered:
                 rendered[expression] = Rendered.of(rendered[expression], source, values)
         self._rendered = rendered
-        self._fixed = {
-            place: value for place, value in values.items() if not isinstance(next(iter(value.values())), Parameter)
-        }
-        self._open = [
-            (place, kind, name)
-            for place, value in values.items()
-            for kind, name in value.items()
-            if place not in self._fixed
-        ]
+        self._values = [(place, kind, value) for place, typed in values.items() for kind, value in typed.items()]
+
+    def as_action(self, operation: str, key: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the write as a transaction's action, such as an "Update"."""
+        return {operation: {TABLE_NAME: self._table_name, **self.request(key, values)}}
 
     def request(self, key: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the request for one row, with a stored value per parameter."""
-        filled = dict(self._fixed)
-        for place, kind, name in self._open:
-            filled[place] = {kind: values[name]}
+        filled = {
+            place: {kind: values[value] if type(value) is Parameter else value} for place, kind, value in self._values
+        }
         return {**self._rendered, KEY: key, EXPRESSION_ATTRIBUTE_VALUES: filled}
+
+
+def single_request(
+    table: TableConnection, key: Mapping[str, Any], condition: Condition, actions: Sequence[Action] | None = None
+) -> dict[str, Any]:
+    """Return a request that is rendered for this call only."""
+    return {**table.get_operation_kwargs("", "", condition=condition, actions=actions), KEY: key}
 
 
 def _each_once(rendered: dict[str, Any], values: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -124,12 +128,30 @@ def all_of(guards: Iterable[Guard]) -> Condition:
     return reduce(and_, (guard.condition for guard in guards))
 
 
-def _equals(attribute: Attribute[Any], name: str, *, is_there: bool = True) -> Condition:
-    """Require the parameter's value, or no value."""
-    if not is_there:
-        return attribute.does_not_exist()
-    same: Condition = attribute == parameter(attribute, name)
+def _is_unchanged(name: str) -> Condition:
+    attribute: Attribute[Any] = getattr(TaskRow, name)
+    same: Condition = attribute == parameter(attribute, f"seen_{name}")
     return same
+
+
+@guard
+def has(name: str) -> Condition:
+    """Require a row with this attribute."""
+    attribute: Attribute[Any] = getattr(TaskRow, name)
+    return attribute.exists()
+
+
+@guard
+def lacks(name: str) -> Condition:
+    """Require a row without this attribute."""
+    attribute: Attribute[Any] = getattr(TaskRow, name)
+    return attribute.does_not_exist()
+
+
+@guard
+def seen(name: str, *, is_there: bool = True) -> Condition:
+    """Require that an attribute has the value that was read, or that it is still missing."""
+    return _is_unchanged(name) if is_there else lacks(name).condition
 
 
 @guard
@@ -154,26 +176,24 @@ def known_format() -> Condition:
     return TaskRow.format_version <= LATEST_FORMAT
 
 
-@guard
-def runnable(codes: Codes) -> Condition:
+def _runnable(codes: Codes) -> Condition:
     """Require a due task that no worker holds."""
     return has_status(codes.pending, codes.failed).condition & is_due().condition
 
 
-@guard
-def abandoned(codes: Codes) -> Condition:
+def _abandoned(codes: Codes) -> Condition:
     return has_status(codes.in_progress).condition & lock_expired().condition
 
 
 @guard
 def startable(codes: Codes) -> Condition:
-    return runnable(codes).condition | abandoned(codes).condition
+    return _runnable(codes) | _abandoned(codes)
 
 
 @guard
 def free(codes: Codes) -> Condition:
     """Require a task that no worker holds at this step."""
-    return has_status(codes.pending, codes.failed).condition | abandoned(codes).condition
+    return has_status(codes.pending, codes.failed).condition | _abandoned(codes)
 
 
 @guard
@@ -207,28 +227,12 @@ def held_as_seen(codes: Codes) -> Condition:
 def same_payload(name: str) -> Condition:
     """Require the same payload, or a row without one."""
     payload = UnicodeAttribute(attr_name=name)
-    return payload.does_not_exist() | _equals(payload, f"own {name}")
-
-
-@guard
-def not_cancelled() -> Condition:
-    return TaskRow.cancelled.does_not_exist()
+    return payload.does_not_exist() | (payload == parameter(payload, f"own {name}"))
 
 
 @guard
 def not_ended() -> Condition:
     return TaskRow.status < END
-
-
-@guard
-def no_request_pending() -> Condition:
-    return TaskRow.queued.does_not_exist()
-
-
-@guard
-def requests_as_seen(*, is_there: bool = True) -> Condition:
-    """Require that nobody has requested another run since the row was read."""
-    return _equals(TaskRow.request_count, "seen_asked", is_there=is_there)
 
 
 @guard
@@ -244,66 +248,14 @@ def later_save() -> Condition:
 
 
 @guard
-def saves_seen() -> Condition:
-    return _equals(TaskRow.saves, "seen_saves")
-
-
-@guard
-def has_errors() -> Condition:
-    return TaskRow.errors.exists()
-
-
-@guard
-def has_no_time_to_live() -> Condition:
-    """Require a row, and so overflow chunks, without a time to live."""
-    return TaskRow.expire_time.does_not_exist()
-
-
-@guard
-def waits_for_none() -> Condition:
-    return TaskRow.blockers.does_not_exist()
-
-
-@guard
-def waits_for_signals() -> Condition:
-    return TaskRow.awaited_signals.exists()
-
-
-@guard
-def waits_for_others() -> Condition:
-    return TaskRow.blockers.exists()
-
-
-@guard
-def has_no_rule() -> Condition:
-    """Require a task that does not repeat, because its next occurrence depends on the row."""
-    return TaskRow.repeat.does_not_exist()
-
-
-@guard
 def membership_seen(membership: Membership) -> Condition:
     """Require the membership that was read. Each entry into a group has a new number."""
     if membership is Membership.NONE:
         return TaskRow.group.does_not_exist()
-    same = _equals(TaskRow.group_number, "seen_number")
+    same = _is_unchanged("group_number")
     if membership in {Membership.TURN, Membership.ENDED}:
         return same
-    return same & TaskRow.turn_due_time.exists() & _equals(TaskRow.blockers, "seen_waits")
-
-
-@guard
-def waits_seen(*, is_there: bool) -> Condition:
-    return _equals(TaskRow.blockers, "seen_waits", is_there=is_there)
-
-
-@guard
-def parent_seen() -> Condition:
-    return _equals(TaskRow.parent, "seen_parent")
-
-
-@guard
-def awaits_seen(*, is_there: bool) -> Condition:
-    return _equals(TaskRow.awaited_signals, "seen_awaits", is_there=is_there)
+    return same & TaskRow.turn_due_time.exists() & _is_unchanged("blockers")
 
 
 @guard
@@ -314,22 +266,13 @@ def urgent_seen(*, is_there: bool) -> Condition:
 
 @guard
 def state_seen() -> Condition:
-    return (
-        _equals(TaskRow.status, "seen_status")
-        & _equals(TaskRow.fence, "seen_fence")
-        & _equals(TaskRow.attempt, "seen_attempt")
-    )
-
-
-@guard
-def lock_seen(*, is_there: bool) -> Condition:
-    return _equals(TaskRow.lock, "seen_lock", is_there=is_there)
+    return _is_unchanged("status") & _is_unchanged("fence") & _is_unchanged("attempt")
 
 
 @guard
 def same_life() -> Condition:
     """Require the same task, not a recreated one."""
-    return _equals(TaskRow.creation, "seen_creation")
+    return _is_unchanged("creation")
 
 
 @guard
@@ -347,5 +290,5 @@ def seen_values(row: TaskRow) -> dict[str, str]:
         "seen_creation": row.creation,
     }
     if membership_of(row) is not Membership.NONE:
-        values |= {"seen_number": str(row.group_number), "seen_waits": str(row.blockers or 0)}
+        values |= {"seen_group_number": str(row.group_number), "seen_blockers": str(row.blockers or 0)}
     return values

@@ -1,7 +1,5 @@
 """Creating a task, pending or already claimed, unless the row exists."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -39,8 +37,6 @@ _TRIES = 4
 class NewTask(Generic[T]):
     """A task to create, with checked values in their stored form."""
 
-    __slots__ = ("changes", "chunks", "item", "over", "row")
-
     def __init__(self, row: T, item: Item, changes: Changes, chunks: Sequence[Item]) -> None:
         self.row = row
         self.item = item
@@ -57,6 +53,15 @@ class NewTask(Generic[T]):
         row = {**in_table, **condition, **refused, "Item": self.item}
         return [{"Put": row}, *({"Put": {**in_table, "Item": chunk}} for chunk in self.chunks)]
 
+    def replace(self, found: TaskRow | None) -> bool:
+        """Replace the row that was found if it has expired. Return whether to put the task again."""
+        before, self.over = self.over, None
+        if found is None:
+            return before is not None  # the expired row is gone
+        if has_expired(found) and not keeps_expired.get():
+            self.over = found
+        return self.over is not None
+
 
 def create(
     model: type[T],
@@ -67,7 +72,7 @@ def create(
     *,
     group: str | None = None,
     trace: Mapping[str, str] | None = None,
-    repeat: Repeat | None = None,
+    repeat: "Repeat | None" = None,
     urgent: bool = False,
     also: Item | None = None,
 ) -> T:
@@ -85,7 +90,7 @@ def create(
             if found is not None and readable(found).creation == task.row.creation:
                 # This put was sent twice. In a group, the second one may have another number.
                 return task.row if group is None else found
-            if can_put_again(task, found):
+            if task.replace(found):
                 continue
             seen = None if found is None else readable(found)
             how = "" if seen is None or seen.cancelled is None else f", and {describe_cancellation(seen)}"
@@ -97,16 +102,6 @@ def create(
         else:
             return task.row
     raise kept_changing_error(model, task_id, "create", _TRIES)
-
-
-def can_put_again(task: NewTask[Any], found: TaskRow | None) -> bool:
-    """Return whether a refused task can be put again, over an expired row or a deleted one."""
-    before, task.over = task.over, None
-    if found is None:
-        return before is not None
-    if has_expired(found) and not keeps_expired.get():
-        task.over = found
-    return task.over is not None
 
 
 def _if_still_expired(row: TaskRow) -> dict[str, Any]:
@@ -127,7 +122,7 @@ def build_new_task(
     attributes: Mapping[str, Any],
     *,
     also: Item | None = None,
-    repeat: Repeat | None = None,
+    repeat: "Repeat | None" = None,
     now: datetime | None = None,
 ) -> NewTask[T]:
     """Build a task from the arguments of `create`. A rule without occurrences is a ValueError."""

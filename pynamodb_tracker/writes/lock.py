@@ -14,10 +14,10 @@ from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.dynamodb.forking import in_forked_process
 from pynamodb_tracker.exceptions import LockLostError, address_of
 from pynamodb_tracker.instrumentation import log_fields
-from pynamodb_tracker.model.changes import Changes, mark_saved, read_again
+from pynamodb_tracker.model.changes import Changes, Outgoing, mark_saved, read_again
 from pynamodb_tracker.model.failure import Failure
 from pynamodb_tracker.model.row import TaskRow, readable
-from pynamodb_tracker.writes.participants import MadeDue, Participant
+from pynamodb_tracker.writes.participants import NewlyDue, Participant
 from pynamodb_tracker.writes.transition import StepStatements, Transition
 
 T = TypeVar("T", bound=TaskRow)
@@ -57,14 +57,14 @@ def new_token(above: str | None = None) -> str:
 class PendingSuccess:
     """A success that a transaction records: the block's, `ctx.transaction(succeed=True)`, or the run's own."""
 
-    __slots__ = ("error", "of_block", "recorded", "sent")
-
     def __init__(self, *, of_block: bool = True) -> None:
         self.of_block = of_block
         """Whether the block has to commit it, or else fail."""
         self.recorded = False
-        self.sent: tuple[Changes, Transition] | None = None
-        """Changes and a success that got no response, and may still be applied."""
+        self.changes: Changes = {}
+        """The changes that are saved with the success."""
+        self.sent: Transition | None = None
+        """A success that got no response, and may still be applied."""
         self.error: BaseException | None = None
         """The last transaction's error."""
 
@@ -166,10 +166,10 @@ class Journal(Generic[T]):
     obeys_control = False
     """Whether the success leads to required steps of other programs."""
     saves = 0
-    save_in_doubt: tuple[Changes, Changes] | None = None
-    """A save without a response: its changes and their sent form."""
-    success: tuple[Changes, Changes] | None = None
-    """The success's changes and their sent form, kept for a retry."""
+    save_in_doubt: Outgoing | None = None
+    """A save without a response."""
+    success: Outgoing | None = None
+    """The success's changes, kept for a retry."""
     pending_success: PendingSuccess | None = None
     failure: Failure | None = None
     """The failure, kept for a retry."""
@@ -198,11 +198,11 @@ class Journal(Generic[T]):
         """Whether the block records its success in a transaction."""
         return self.pending_success is not None and self.pending_success.of_block
 
-    def made_due(self) -> Iterator[MadeDue]:
+    def made_due(self) -> Iterator[NewlyDue]:
         """Yield the tasks that the run's end made due, including its own."""
         if self.outcome == "succeeded":
             task = self.claim.task
-            yield MadeDue(type(task), task.task_id, task.status, "", task.due_time)
+            yield NewlyDue(type(task), task.task_id, task.status, "", task.due_time)
         for participant in self.ended_with:
             yield from participant.made_due()
 

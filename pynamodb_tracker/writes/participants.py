@@ -7,12 +7,10 @@ A feature takes part if the row has one of its attributes, even a damaged one, o
 `Journal.additions`. Claiming a row imports its features, so that no import can fail after the work is done.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 
 from pynamodb.connection.table import TableConnection
 from pynamodb.exceptions import CancellationReason, UpdateError
@@ -39,7 +37,7 @@ _TRIES_THOUGH_BUSY = 5
 """How often a command starts over if its rows keep changing."""
 
 
-class MadeDue(NamedTuple):
+class NewlyDue(NamedTuple):
     """A new task, or one that waited for another, which may be due soon."""
 
     model: Any
@@ -59,7 +57,7 @@ class Participant:
     """Whether its writes are sent even if others have to be left out."""
 
     @classmethod
-    def for_creation(cls, row: TaskRow, item: Item) -> Participant | None:  # noqa: ARG003 - for overrides, as below
+    def for_creation(cls, row: TaskRow, item: Item) -> Self | None:  # noqa: ARG003 - for overrides, as below
         """Take part in creating a task. Each try may change the row's stored `item`."""
         return None
 
@@ -69,12 +67,12 @@ class Participant:
         return None
 
     @classmethod
-    def for_success(cls, run: Any, row: TaskRow) -> Participant | None:  # noqa: ARG003
+    def for_success(cls, run: Any, row: TaskRow) -> Self | None:  # noqa: ARG003
         """Take part in recording a success. `row` is the claimed row, or a newer one."""
         return None
 
     @classmethod
-    def for_ignoring(cls, row: TaskRow) -> Participant | None:  # noqa: ARG003
+    def for_ignoring(cls, row: TaskRow) -> Self | None:  # noqa: ARG003
         """Take part in ignoring or cancelling a task."""
         return None
 
@@ -84,7 +82,7 @@ class Participant:
         return None
 
     @classmethod
-    def for_deletion(cls, row: TaskRow) -> Participant | None:  # noqa: ARG003
+    def for_deletion(cls, row: TaskRow) -> Self | None:  # noqa: ARG003
         """Take part in deleting a task."""
         return None
 
@@ -103,7 +101,7 @@ class Participant:
         """Return the conditions that the row must meet when a run gives up its task."""
         return ()
 
-    def made_due(self) -> Iterable[MadeDue]:
+    def made_due(self) -> Iterable[NewlyDue]:
         """Return the tasks that the last writes have made due."""
         return ()
 
@@ -285,30 +283,25 @@ FEATURES = (
 _NAMES = frozenset[str]().union(*(names for names, _, _ in FEATURES))
 
 
-def first_turn(repeat: Repeat, at: datetime) -> tuple[datetime, Item] | None:
+def first_turn(repeat: "Repeat", at: datetime) -> tuple[datetime, Item] | None:
     """Return a repeating task's first due time and attributes, or None if it never occurs."""
     return cast("tuple[datetime, Item] | None", _import("repeats", "first_stored_turn")(repeat, at))
 
 
 def creation_participants(row: TaskRow, item: Item) -> Sequence[Participant]:
-    return [] if _NAMES.isdisjoint(item) else _without_none(each.for_creation(row, item) for each in _features(item))
+    return _without_none(each.for_creation(row, item) for each in _features(item))
 
 
 def after_claim(claim: Any) -> Transition | None:
     """Import a claimed row's features, and return the write that one of them needs before the block."""
-    stored = claim.task._row_state.stored
-    if _NAMES.isdisjoint(stored):
-        return None
-    found = [feature.after_claim(claim) for feature in _features(stored)]
+    found = [feature.after_claim(claim) for feature in _features(claim.task._row_state.stored)]
     return next((each for each in found if each is not None), None)
 
 
 def success_participants(journal: Any, row: TaskRow) -> Sequence[Participant]:
     """Return the participants in recording a success. `row` is the claimed row, or a newer one."""
-    asked, stored = journal.additions, row._row_state.stored
-    if not asked and _NAMES.isdisjoint(stored):
-        return []
-    return _without_none(each.for_success(journal, row) for each in _features(stored, asked))
+    features = _features(row._row_state.stored, journal.additions)
+    return _without_none(each.for_success(journal, row) for each in features)
 
 
 def ignoring_participants(row: TaskRow) -> Sequence[Participant]:
@@ -354,6 +347,8 @@ def _without_none(found: Iterable[Participant | None]) -> list[Participant]:
 
 
 def _features(stored: Collection[str], asked: Collection[str] = ()) -> list[type[Participant]]:
+    if not asked and _NAMES.isdisjoint(stored):
+        return []  # soon, because most tasks have none
     return [
         _import(module, participant)
         for names, module, participant in FEATURES

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import TypeVar
 
-from pynamodb.constants import STRING
+from pynamodb.constants import ALL_NEW, STRING
 from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker import clock
@@ -26,7 +26,7 @@ from pynamodb_tracker.model.failure import ABANDONED, Failure, add_note
 from pynamodb_tracker.model.failure_log import failures_in_row
 from pynamodb_tracker.model.row import TaskRow, has_later_format, later_format_error
 from pynamodb_tracker.model.serialization import same
-from pynamodb_tracker.status import Codes, end_of
+from pynamodb_tracker.model.status import Codes, Status, end_of
 from pynamodb_tracker.writes.lock import Claim, Journal
 from pynamodb_tracker.writes.transition import StepStatements, Transition, get
 
@@ -70,9 +70,7 @@ def is_held_by(row: TaskRow, codes: Codes, tokens: Collection[str]) -> bool:
 
 def is_free(row: TaskRow) -> bool:
     """Return whether no worker holds the task. At an undeclared step, a worker may."""
-    return end_of(row.status) is not None or any(
-        row.status in codes.own and row.status != codes.in_progress for codes in row.tracker.steps
-    )
+    return end_of(row.status) is not None or row.tracker.status_of(row.status) not in (None, Status.IN_PROGRESS)
 
 
 def is_startable(row: TaskRow, codes: Codes, now: datetime, *, on_time: bool = False) -> bool:
@@ -84,6 +82,14 @@ def is_startable(row: TaskRow, codes: Codes, now: datetime, *, on_time: bool = F
 def check_format(row: TaskRow, operation: str) -> None:
     if has_later_format(row):
         raise later_format_error(row, operation)
+
+
+def check_found(model: type[T], row: T | None, task_id: str, operation: str) -> T:
+    """Return a row, or raise if there is none or its format is unknown."""
+    if row is None:
+        raise not_found_error(model, task_id, operation)
+    check_format(row, operation)
+    return row
 
 
 def is_same_life(row: TaskRow, meant: TaskRow) -> bool:
@@ -107,13 +113,13 @@ def not_found_error(model: type[TaskRow], task_id: str, operation: str) -> TaskN
     return TaskNotFoundError(f"cannot {operation} {name} {task_id!r}: it does not exist{advice}", task_id=task_id)
 
 
-def is_other_payload(statements: StepStatements[T], row: T, payload: str) -> bool:
-    """Return whether the step was first started with another payload."""
+def payload_mismatch(
+    statements: StepStatements[T], row: T, payload: str | None, operation: str
+) -> PayloadMismatchError | None:
+    """Return the error if the step was first started with another payload."""
     stored = row._row_state.stored.get(statements.payload.attr_name)
-    return stored is not None and stored != {STRING: payload}
-
-
-def payload_mismatch(row: TaskRow, operation: str) -> PayloadMismatchError:
+    if payload is None or stored in (None, {STRING: payload}):
+        return None
     why = (
         "it was started with another payload before. Send that payload again, or use another task id. A failed or "
         "ignored task accepts a new payload after reopen"
@@ -246,13 +252,13 @@ def settle_save(journal: Journal[T]) -> None:
     """
     claim = journal.claim
     journal.saves += 1
-    count = claim.statements.save(claim.token, journal.saves)
-    count.name, count.returns_row = "settle", True
+    count = claim.statements.save(claim.token, journal.saves, name="settle")
+    count.returns = ALL_NEW
     response = send_save(journal, count, "save")["Attributes"]
     if journal.save_in_doubt is not None:
-        changes, sent = journal.save_in_doubt
+        sent = journal.save_in_doubt.sent
         if all(same(response.get(attribute.attr_name), value) for attribute, value in sent.values()):
-            journal.mark_saved(changes, sent)
+            journal.mark_saved(*journal.save_in_doubt)
     journal.stored_data, journal.save_in_doubt = response.get("data"), None
 
 

@@ -3,17 +3,15 @@
 A write has guards and new attributes. Everything except the values is its shape, which is rendered once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Mapping
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import cached_property
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 from pynamodb.attributes import Attribute, UnicodeAttribute
 from pynamodb.connection.table import TableConnection
-from pynamodb.constants import ALL_NEW, ALL_OLD, LIST, MAP, NUMBER, RETURN_VALUES, STRING
+from pynamodb.constants import ALL_OLD, LIST, MAP, NUMBER, RETURN_VALUES, STRING
 from pynamodb.exceptions import PynamoDBConnectionError
 from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.operand import Path
@@ -27,7 +25,7 @@ from pynamodb_tracker.model.changes import Changes
 from pynamodb_tracker.model.results import payload_attribute, result_attribute
 from pynamodb_tracker.model.row import OF_ROUND, TaskRow, check_tracker_attributes, load
 from pynamodb_tracker.model.serialization import TimeAttribute
-from pynamodb_tracker.status import Codes, end_of
+from pynamodb_tracker.model.status import Codes, end_of
 from pynamodb_tracker.writes import conditions as when
 from pynamodb_tracker.writes.conditions import Guard, PreparedWrite, all_of, fill, parameter
 
@@ -56,8 +54,8 @@ class Same(NamedTuple):
     name: str
 
 
-class NextFence(NamedTuple):
-    """The row's attempt or fence plus one. A claim also appends its fence to `unfinished`."""
+class OneMore(NamedTuple):
+    """The row's attempt or fence, plus one. In `unfinished`, the list with that fence appended."""
 
     def stored_after(self, item: Item, name: str) -> dict[str, Any]:
         """Return the attribute's new value in its stored form."""
@@ -70,10 +68,10 @@ class EmptyMap(NamedTuple):
 
 
 EMPTY_MAP = EmptyMap()
-ONE_MORE = NextFence()
+ONE_MORE = OneMore()
 ZERO = Constant(0)
 
-_RENDERED = frozenset({Constant, EmptyMap, NextFence, Same})
+_RENDERED = frozenset({Constant, EmptyMap, OneMore, Same})
 """Kinds of values without a parameter."""
 
 
@@ -87,10 +85,6 @@ class Appended(NamedTuple):
 
 class Transition:
     # Building a dataclass would slow every cold start.
-    __slots__ = (
-        *("name", "code", "time", "due", "expires", "guards", "seen", "values", "assigned", "changes"),
-        *("is_urgent", "returns_row", "returns_row_before"),
-    )
 
     def __init__(self, name: str, code: int | None, *guards: Guard, due: datetime | None = None) -> None:
         self.name = name
@@ -105,10 +99,8 @@ class Transition:
         self.expires = True
         """Whether a finished task gets the use case's time to live."""
         self.is_urgent = False
-        self.returns_row = False
-        """Whether the response has the row after the write."""
-        self.returns_row_before = False
-        """Whether the response has the row before the write."""
+        self.returns: str | None = None
+        """Whether the response has the row after the write (ALL_NEW) or before it (ALL_OLD)."""
         self.seen: dict[str, Any] = {}
         """Stored values for the guards' parameters."""
         self.values: dict[str, Any] = {}
@@ -125,20 +117,26 @@ class Transition:
             self.seen.update(seen)
         self.values.update(values)
 
+    def drop_entries(self, last_error: str) -> None:
+        """Leave out the errors, because the row is too full."""
+        self.add(errors=Stored([]))
+        if "last_error" in self.values:
+            self.add(last_error=last_error)
+        self.values.pop("last_run", None)
+
     def replace_guard(self, old: Guard, new: Guard) -> None:
         self.guards = tuple(new if each == old else each for each in self.guards)
 
-    def follow(self, other: Transition) -> None:
+    def follow(self, other: Self) -> None:
         """Copy another transition's state, due time and attributes."""
         self.code, self.due, self.expires = other.code, other.due, other.expires
         self.values, self.changes = {**self.values, **other.values}, {**self.changes, **other.changes}
 
-    def requires_same(self, other: Transition) -> bool:
+    def requires_same(self, other: Self) -> bool:
         return (self.guards, self.seen) == (other.guards, other.seen)
 
     def render(self, table: TableConnection) -> PreparedWrite:
-        returned = ALL_OLD if self.returns_row_before else ALL_NEW if self.returns_row else None
-        return PreparedWrite(table, condition=self.condition, actions=self.actions, return_values=returned)
+        return PreparedWrite(table, condition=self.condition, actions=self.actions, return_values=self.returns)
 
     @property
     def actions(self) -> list[Action]:
@@ -156,7 +154,7 @@ class Transition:
 
     def shape_and_parameters(self) -> tuple[tuple[Hashable, ...], dict[str, Any]]:  # noqa: C901, PLR0912 - see below
         """Return the shape and the stored parameters. Calling attributes would slow every run."""
-        shape: list[Hashable] = [self.code, self.returns_row, self.returns_row_before, self.guards]
+        shape: list[Hashable] = [self.code, self.returns, self.guards]
         parameters, time, text = dict(self.seen), None, ""
         for name, value in self.values.items():
             shape.append(name)
@@ -236,9 +234,9 @@ def _action(name: str, attribute: Attribute[Any], value: Any) -> Action:
             action = attribute.set(value.after)
         case EmptyMap():
             action = attribute.set(attribute | {})
-        case NextFence() if name == "unfinished":
+        case OneMore() if name == "unfinished":
             action = Path(attribute)[_PAST_THE_END].set(TaskRow.fence + 1)
-        case NextFence():
+        case OneMore():
             action = attribute.set(attribute + 1)
         case Appended(is_first=True):
             action = attribute.set((attribute | []).append(parameter(attribute, "entry")))
@@ -274,10 +272,10 @@ class StepStatements(Generic[T]):
         self, transition: Transition, task_id: str, *, until: datetime | None = None, shows_row: bool = False
     ) -> dict[str, Any]:
         """Send a transition. With `shows_row`, a refusal contains the row, at no charge."""
-        table, request = self.model.tracker.table.connection(), self._request(transition, task_id)
+        request = self._request(transition, task_id)
         if shows_row:
             request["ReturnValuesOnConditionCheckFailure"] = "ALL_OLD"
-        return send(table, "UpdateItem", request, until=until)
+        return send(self.table, "UpdateItem", request, until=until)
 
     def as_action(self, transition: Transition, task_id: str) -> dict[str, Any]:
         request = self._request(transition, task_id)
@@ -337,11 +335,11 @@ class StepStatements(Generic[T]):
         if code is not None:
             claim.guards = when.has_status(code), when.is_due(), when.later_token(), when.known_format()
             if code not in self.codes.own:
-                claim.add(when.not_cancelled())
+                claim.add(when.lacks("cancelled"))
         claim.seen = {**times_seen(now, self.model.tracker.margin), "max_attempts": str(self.max_attempts)}
         if on_time:
             claim.seen["now_plus_margin"] = clock.stamp(now)
-        claim.returns_row_before = True
+        claim.returns = ALL_OLD
         claim.values = {
             "attempt": ONE_MORE if code is None else Constant(1),
             "lock_expire_time": Same("due_time"),
@@ -377,13 +375,13 @@ class StepStatements(Generic[T]):
         """The guard for all of a run's writes."""
         return (when.held_by_run(self.codes),)
 
-    def save(self, token: str, number: int, changes: Changes | None = None) -> Transition:
+    def save(self, token: str, number: int, changes: Changes | None = None, *, name: str = "save") -> Transition:
         """Build a save of the block's changes, which writes no indexed attribute.
 
         The row counts each save, so late copies of earlier saves are refused. In a transaction, a save without changes
         checks the lock and leaves a trace in the row.
         """
-        save = Transition("save", None, *self.held_by_run, when.later_save())
+        save = Transition(name, None, *self.held_by_run, when.later_save())
         save.seen, save.values, save.assigned = {"lock": token}, {"saves": number}, changes or {}
         return save
 

@@ -395,7 +395,7 @@ def test_after_the_request_to_stop_no_task_leaves_its_state(threads: int, state:
     batch = WatchedBatch(Selection(Order.pay, ignored=True), refuse, stop, threads)
     batch.run()
     task = Order.get_task("o-1")
-    assert (task.state, task.fence, batch.number("released")) == (state, 0, 0)
+    assert (task.state, task.fence, len(batch.report.released)) == (state, 0, 0)
 
 
 @pytest.mark.usefixtures("store")
@@ -434,7 +434,7 @@ def test_nothing_is_started_after_the_request_to_stop() -> None:
     batch = WatchedBatch(Selection(Order.pay), lambda _ctx: stop.set(), stop, threads=1)
     batch.run()
     assert sorted(Order.get_task(f"o-{number}").fence for number in (1, 2)) == [0, 1]
-    assert batch.number("succeeded") == 1
+    assert len(batch.report.succeeded) == 1
 
 
 @pytest.mark.usefixtures("store")

@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 
 from pynamodb_tracker import ExecutionContext, GiveUp, RetryLater, Step, UseCase
 from pynamodb_tracker.control import flow
-from pynamodb_tracker.presentation.history import passing_of
+from pynamodb_tracker.presentation.steps import passing_of
 from pynamodb_tracker.presentation.task_facts import steps_of
 from pynamodb_tracker.testing import StoppedClock
 from tests.support.recorder import recorded

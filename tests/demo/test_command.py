@@ -9,9 +9,8 @@ from typer.testing import CliRunner
 
 from pynamodb_tracker.__main__ import main
 from pynamodb_tracker.cli import app
-from pynamodb_tracker.cli.commands.set_up import Scene, _Demo
+from pynamodb_tracker.cli.commands.set_up import _Demo
 from pynamodb_tracker.demo import kill, session
-from pynamodb_tracker.demo.session import Options
 from tests.demo.command import ran
 
 
@@ -53,7 +52,7 @@ def test_the_exit_code_says_whether_all_is_as_it_should_be(
     module: ModuleType,
     is_as_expected: bool,  # noqa: FBT001 - a parameter of the test
 ) -> None:
-    monkeypatch.setattr(module, "run", lambda *_: is_as_expected)
+    monkeypatch.setattr(module, "run", lambda *_, **__: is_as_expected)
     result = CliRunner().invoke(app, ["demo", "--scene", scene])
     assert result.exit_code == (0 if is_as_expected else 1)
 
@@ -105,7 +104,7 @@ def test_a_demo_that_is_stopped_says_what_it_waits_for(
     is_over: bool,  # noqa: FBT001 - the same
     text: str,
 ) -> None:
-    demo = _Demo(Scene.ORDERS, Options(server=server), None)
+    demo = _Demo(server=server)
     demo.is_over = is_over
     demo.report_waiting()
     assert capsys.readouterr().out == text

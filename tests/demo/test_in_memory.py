@@ -9,11 +9,10 @@ import pytest
 from rich.console import Console
 
 from pynamodb_tracker import BoundStep
-from pynamodb_tracker.demo import pipeline, session, summary
+from pynamodb_tracker.demo import pipeline, session
 from pynamodb_tracker.demo.orders import MAX_ATTEMPTS, Accident, draw_accidents, generate_orders
 from pynamodb_tracker.demo.pipeline import Order
-from pynamodb_tracker.demo.session import Options, run
-from pynamodb_tracker.demo.summary import _note
+from pynamodb_tracker.demo.session import _note, run
 from tests.support.quick_moto import hurry
 
 hurry()
@@ -30,9 +29,10 @@ u1,unavailable,1/1/2018 1:00,,
 """
 
 
-def shown(options: Options, *, force_terminal: bool | None = None) -> tuple[bool, str]:
+def shown(*, file: Path | None = None, count: int = 100, force_terminal: bool | None = None) -> tuple[bool, str]:
     out = io.StringIO()
-    return run(options, Console(file=out, width=100, force_terminal=force_terminal)), out.getvalue()
+    console = Console(file=out, width=100, force_terminal=force_terminal)
+    return run(console, file=file, count=count), out.getvalue()
 
 
 def words_of(out: str) -> list[str]:
@@ -42,7 +42,7 @@ def words_of(out: str) -> list[str]:
 def test_orders_of_a_file_end_where_it_says_and_the_summary_shows_why(tmp_path: Path) -> None:
     path = tmp_path / "orders.csv"
     path.write_text(ORDERS)
-    is_as_expected, out = shown(Options(path))
+    is_as_expected, out = shown(file=path)
     lines = words_of(out)
     assert is_as_expected
     assert lines[0] == f"7 orders of {path}, in memory, 4 threads"
@@ -74,8 +74,8 @@ def generated() -> tuple[list[tuple[int, int]], str]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(session, "_let_workers_die", look)
-        patch.setattr(summary, "_LINE_EVERY", 0)
-        is_as_expected, out = shown(Options(count=COUNT), force_terminal=False)
+        patch.setattr(session, "_LINE_EVERY", 0)
+        is_as_expected, out = shown(count=COUNT, force_terminal=False)
     assert is_as_expected, out
     return rounds, out
 
@@ -117,7 +117,7 @@ def test_a_pipe_gets_a_line_now_and_then(generated: tuple[object, str]) -> None:
 
 
 def test_a_terminal_shows_a_bar_for_each_step() -> None:
-    _, live = shown(Options(count=1), force_terminal=True)
+    _, live = shown(count=1, force_terminal=True)
     for text in ("place ", "confirm_payment ", "ship ", "deliver ", "━"):
         assert text in live
 
@@ -128,7 +128,7 @@ def test_a_bar_says_how_many_orders_are_retried_and_run() -> None:
 
 def test_orders_that_do_not_end_where_they_should_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipeline, "accident_of", lambda *_: None)
-    is_as_expected, out = shown(Options(count=4))
+    is_as_expected, out = shown(count=4)
     [wrong] = [order for order in generate_orders(4) if order.accidents]
     assert not is_as_expected
     assert out.splitlines()[-2:] == [
@@ -146,5 +146,5 @@ def test_the_demo_ends_soon_after_it_is_told_to_stop(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(pipeline, "accident_of", stop)
     with pytest.raises(KeyboardInterrupt):
-        run(Options(count=4), Console(file=io.StringIO()), stopped)
+        run(Console(file=io.StringIO()), stopped, count=4)
     assert len(looks) == 2  # before the first step and in its run: no other step is started

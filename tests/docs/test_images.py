@@ -15,7 +15,7 @@ from xml.etree.ElementTree import Element, parse
 import pytest
 
 from pynamodb_tracker import ExecutionContext, LockLostError, Status, Step, Task, TaskLockedError, UseCase
-from pynamodb_tracker.status import CANCELLED, Codes
+from pynamodb_tracker.model.status import CANCELLED, Codes
 from pynamodb_tracker.testing import LocalTable, stopped_clock
 from tests.support.pages import ROOT, Page
 from tests.support.writes import as_told, writes_of_ship

@@ -64,6 +64,12 @@ class Guard:
         return f"{self.name}: {self.trace.__name__}"
 
 
+def name_of(part: Part) -> str:
+    """Return the name of a part of a condition, with the attribute if it is one for any attribute."""
+    name = part.part.__name__
+    return f"{name} {part.given[0]}" if name in ("has", "lacks", "seen") else name
+
+
 @dataclass(frozen=True)
 class Without:
     """Replaces a named part of conditions by one that always holds: in one write of a step, or in all."""
@@ -72,11 +78,11 @@ class Without:
     write: str = ""
 
     def __call__(self, patch: Patch) -> None:
-        assert any(hasattr(module, self.part) for module in WITH_GUARDS)
+        assert any(hasattr(module, self.part.partition(" ")[0]) for module in WITH_GUARDS)
         render, render_guard = vars(Transition)["condition"].fget, vars(Part)["condition"].fget
 
         def condition_of(each: Any) -> Any:
-            return always() if each.part.__name__ == self.part else render_guard(each)
+            return always() if name_of(each) == self.part else render_guard(each)
 
         def condition(transition: Any) -> Any:
             if transition.name != self.write:
@@ -256,7 +262,7 @@ def settle_nothing(patch: Patch) -> None:
 
 def take_nothing_along(patch: Patch) -> None:
     """Let a failure or a release store no part whose write got no answer."""
-    patch.setattr(Parts, "add_unsaved", lambda *_: None)
+    patch.setattr(Parts, "change_other_end", lambda *_: None)
 
 
 def release_with_the_same_token(patch: Patch) -> None:
@@ -282,11 +288,6 @@ def shut_nothing_out(patch: Patch) -> None:
 def shut_out_whatever_is_there(patch: Patch) -> None:
     """Raise the token of any row, even of one that is not there."""
     patch.setattr(conditions, "state_seen", guard(lambda: TaskRow.task_id.exists() | TaskRow.task_id.does_not_exist()))
-
-
-def trust_the_row(patch: Patch) -> None:
-    """Raise the token of a row although a command has written it since."""
-    patch.setattr(conditions, "lock_seen", guard(always))
 
 
 def create_whatever_is_there(patch: Patch) -> None:
@@ -389,7 +390,7 @@ GUARDS = [
     Guard("urgent as seen on REOPEN", commands.urgent_task_reopened, Without("urgent_seen", "reopen")),
     Guard("HURRY of the same life", commands.late_hurry, Without("same_life", "hurry")),
     Guard("status on REOPEN", commands.reopened_while_held, Without("has_status", "reopen")),
-    Guard("no time to live on REOPEN", commands.reopened_with_chunks_that_end, Without("has_no_time_to_live")),
+    Guard("no time to live on REOPEN", commands.reopened_with_chunks_that_end, Without("lacks expire_time")),
     Guard("RELEASE as seen", commands.late_release, Without("held_as_seen")),
     Guard("token on RELEASE", commands.refused_claim_after_a_release, release_with_the_same_token),
     Guard("MINE after a release", commands.released_worker, Without("held_by_run")),
@@ -405,13 +406,13 @@ GUARDS = [
     Guard("format on RELEASE", commands.unlocked_by_an_earlier_version, Without("known_format", "unlock")),
     Guard("format on CANCEL", commands.cancelled_by_an_earlier_version, Without("known_format", "ignore running")),
     Guard("format on DELETE", commands.deleted_by_an_earlier_version, Without("known_format")),
-    Guard("no rule on REOPEN", repeats.reopened_out_of_turn, Without("has_no_rule", "reopen")),
-    Guard("asked as seen on REOPEN", repeats.reopened_as_its_rule_changes, Without("requests_as_seen", "reopen")),
+    Guard("no rule on REOPEN", repeats.reopened_out_of_turn, Without("lacks repeat", "reopen")),
+    Guard("asked as seen on REOPEN", repeats.reopened_as_its_rule_changes, Without("seen request_count", "reopen")),
     Guard("mine on PIN", repeats.pinned_late, Without("held_by_run", "pin")),
     Guard("SKIP as seen", repeats.skipped_though_it_succeeded, Without("state_seen", "skip")),
     Guard("lock expired on SKIP", repeats.skipped_while_held, Without("lock_expired", "skip")),
     Guard("format on SKIP", repeats.skipped_by_an_earlier_version, Without("known_format", "skip")),
-    Guard("asked as seen on SKIP", repeats.skipped_as_its_rule_changes, Without("requests_as_seen", "skip")),
+    Guard("asked as seen on SKIP", repeats.skipped_as_its_rule_changes, Without("seen request_count", "skip")),
     Guard("ALSO with attempt = 1", runs.inherited_attempts, attempts_go_on),
     Guard("REMOVE expire_time", commands.reopened_with_an_end, leaving_out("", "expire_time")),
     Guard("REMOVE expire_time", commands.run_again_with_an_end, leaving_out("", "expire_time")),
@@ -440,12 +441,12 @@ GUARDS = [
     Guard("saves", parts.late_part, Without("later_save", "save parts")),
     Guard("parts with the end", parts.unheard_part, take_nothing_along),
     Guard("parts with the end", parts.unheard_part_of_a_released_run, take_nothing_along),
-    Guard("no part on MERGE", parts.asked_as_a_part_was_done, Without("has_no_parts", "merge")),
+    Guard("no part on MERGE", parts.asked_as_a_part_was_done, Without("lacks checkpoints", "merge")),
     Guard("a part on MERGE", parts.asked_as_a_task_with_a_part_ended, Without("has_parts", "merge")),
     Guard("REMOVE once", parts.part_of_an_earlier_round, leaving_out("", "checkpoints")),
     Guard("SETTLE before chunks", overflow.unheard_save, settle_nothing),
     Guard("SETTLE after a transaction", overflow.late_transaction, settle_nothing),
-    Guard("KEEP OUT as seen", overflow.transaction_after_the_look, Without("saves_seen")),
+    Guard("KEEP OUT as seen", overflow.transaction_after_the_look, Without("seen saves")),
     Guard("CHUNK only later", overflow.woken_writer, Without("no_later_version")),
     Guard("CHUNK only later", overflow.late_log_of_failures, Without("no_later_version")),
     Guard("two slots", overflow.half_written, one_slot),
@@ -481,16 +482,16 @@ GUARDS = [
     Guard("REOPEN of the same life", of_groups.entered_in_its_next_life, Without("same_life", "enter again")),
     Guard("SHUT OUT", runs.unheard_claim, shut_nothing_out),
     Guard("SHUT OUT", runs.unheard_claim_of_a_failed_task, shut_nothing_out),
-    Guard("SHUT OUT the token as seen", commands.reopened_and_ignored_meanwhile, trust_the_row),
+    Guard("SHUT OUT the token as seen", commands.reopened_and_ignored_meanwhile, Without("seen lock", "shut out")),
     Guard("SHUT OUT the row as seen", commands.deleted_meanwhile, shut_out_whatever_is_there),
-    Guard("nothing asked", merges.asked_while_it_ended_in_a_transaction, Without("no_request_pending", "commit")),
-    Guard("nothing asked", merges.asked_as_it_ended_early, Without("no_request_pending", "succeed")),
-    Guard("TAKE IN as asked", merges.asked_after_the_look_of_a_transaction, Without("requests_as_seen", "commit")),
-    Guard("MERGE as asked", merges.late_request, Without("requests_as_seen", "merge")),
+    Guard("nothing asked", merges.asked_while_it_ended_in_a_transaction, Without("lacks queued", "commit")),
+    Guard("nothing asked", merges.asked_as_it_ended_early, Without("lacks queued", "succeed")),
+    Guard("TAKE IN as asked", merges.asked_after_the_look_of_a_transaction, Without("seen request_count", "commit")),
+    Guard("MERGE as asked", merges.late_request, Without("seen request_count", "merge")),
     Guard("MERGE what is kept", merges.asked_as_it_was_taken_in, Without("keeps_request", "merge")),
     Guard("MERGE the values as seen", merges.written_by_another_program, Without("value_seen", "merge")),
-    Guard("MERGE the rule as due", repeats.rule_changed_as_an_occurrence_ends, Without("due_as_seen", "merge")),
-    Guard("MERGE the rule as due", repeats.rule_changed_as_it_is_reopened, Without("due_as_seen", "merge")),
+    Guard("MERGE the rule as due", repeats.rule_changed_as_an_occurrence_ends, Without("seen due_time", "merge")),
+    Guard("MERGE the rule as due", repeats.rule_changed_as_it_is_reopened, Without("seen due_time", "merge")),
     Guard("token on MERGE", merges.begun_anew_with_an_old_token, Without("later_token", "merge")),
     Guard("format on MERGE", merges.asked_of_a_later_version, Without("known_format", "merge")),
     Guard("version of a group", of_groups.entered_at_once, any_version),
@@ -501,7 +502,7 @@ GUARDS = [
     Guard("MINE before the success", follow_ups.created_without_the_lock, Without("held_by_run", "check")),
     Guard("SETTLE before a failure", follow_ups.failed_although_it_succeeded, settle_nothing),
     Guard("COUNT for the same wait", joins.next_life_of_two, Without("same_join")),
-    Guard("COUNT for the present wait", joins.one_more_child, Without("parent_seen")),
+    Guard("COUNT for the present wait", joins.one_more_child, Without("seen parent")),
     Guard("format on COUNT", joins.counted_for_a_later_version, Without("known_format")),
     Guard("format on WAKE", of_groups.woken_for_a_later_version, Without("known_format")),
     Guard("a new round from the end", signals.signal_for_an_earlier_round, leaving_out("claim from", "round")),
@@ -509,18 +510,18 @@ GUARDS = [
     Guard("GIVE UP without an answer", signals.signalled_while_it_gives_up, Without("not_received", "give up")),
     Guard("SEND the last one", signals.last_two_at_once, Without("awaits_more")),
     Guard("SEND while a child counts", signals.signal_and_child_at_once, Without("awaits_more")),
-    Guard("COUNT while an answer comes", signals.child_and_signal_at_once, Without("awaits_seen")),
-    Guard("SEND the first one of a row", signals.two_early_senders, Without("no_signals")),
+    Guard("COUNT while an answer comes", signals.child_and_signal_at_once, Without("seen awaited_signals")),
+    Guard("SEND the first one of a row", signals.two_early_senders, Without("lacks signals")),
     Guard("SEND early", signals.asked_for_before_it_is_stored, Without("not_awaited")),
     Guard("SEND late", signals.ignored_then_reopened, Without("not_parked")),
-    Guard("REOPEN what awaits none", signals.reopened_while_it_waits, Without("awaits_seen", "reopen")),
-    Guard("REOPEN what awaits", signals.reopened_as_the_signal_comes, Without("waits_for_signals", "reopen")),
+    Guard("REOPEN what awaits none", signals.reopened_while_it_waits, Without("lacks awaited_signals", "reopen")),
+    Guard("REOPEN what awaits", signals.reopened_as_the_signal_comes, Without("has awaited_signals", "reopen")),
     Guard("SEND in the same round", signals.signal_as_another_round_begins, Without("same_round")),
     Guard("SEND early before the end", signals.early_signal_as_it_ends, Without("not_ended")),
     Guard("a new round without answers", signals.signal_in_an_earlier_round, leaving_out("", "signals")),
     Guard("format on SEND", signals.signalled_for_a_later_version, Without("known_format")),
     Guard("the limit of a wait", signals.started_without_its_signal, leaving_out("claim from", "wait_until")),
-    Guard("SEND while nothing is asked", signals.asked_again_before_an_answer, Without("no_request_pending")),
+    Guard("SEND while nothing is asked", signals.asked_again_before_an_answer, Without("lacks queued")),
     Guard("REMOVE parent", joins.second_success, leaving_out("", "parent")),
     Guard("TAKE a free slot", limits.taken_while_it_is_used, leaving_out_of_slots("FREE")),
     Guard("TAKE after the margin", limits.taken_by_a_clock_that_is_ahead, no_margin),

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from pynamodb_tracker import Signal, Step, UseCase
-from pynamodb_tracker.status import CANCELLED, END
+from pynamodb_tracker.model.status import CANCELLED, END
 from tests.search.protocol import Faults, Program, Protocol, State, attempt, note, started, table, value
 from tests.search.table import item_at
 
@@ -38,8 +38,8 @@ GUARDS = {
     ("state_seen", "cancel"): ("wc", Faults(), AFTER),
     ("later_token", "cancel"): ("r", Faults(late=1), AGAIN),
     ("held_as_seen", "cancel running"): ("Ew", Faults(), AFTER),
-    ("not_cancelled", "claim from"): ("HA", Faults(), "a cancelled task goes on"),
-    ("not_cancelled", "merge"): ("Gm", Faults(), STORED),
+    ("lacks cancelled", "claim from"): ("HA", Faults(), "a cancelled task goes on"),
+    ("lacks cancelled", "merge"): ("Gm", Faults(), STORED),
     ("not_ended", ""): ("cs", Faults(), STORED),
 }
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from pynamodb_tracker import Step, UseCase
 from pynamodb_tracker.clock import NEVER, stamp
-from pynamodb_tracker.status import END
+from pynamodb_tracker.model.status import END
 from tests.search.protocol import Faults, Program, Protocol, State, attempt, note, started, table, value
 from tests.search.table import item_at
 
@@ -36,13 +36,13 @@ child; d deletes it, and begins its next life, which waits for another child."""
 GUARDS = {
     ("waits_for_more", ""): ("12", Faults(), "it waits for nothing"),
     ("waits_for_one", ""): ("G1ir", Faults(), "it is due without its turn"),
-    ("parent_seen", "commit"): ("1iA", Faults(), "it waits for nothing"),
-    ("parent_seen", ""): ("xiA", Faults(), "it waits for nothing"),
-    ("status_seen", ""): ("1ir", Faults(), "it waits for nothing"),
+    ("seen parent", "commit"): ("1iA", Faults(), "it waits for nothing"),
+    ("seen parent", ""): ("xiA", Faults(), "it waits for nothing"),
+    ("seen status", ""): ("1ir", Faults(), "it waits for nothing"),
     ("same_join", ""): ("1id", Faults(), "it is due although a child is left"),
-    ("waits_for_none", "reopen"): ("1ir", Faults(), "it is due although a child is left"),
-    ("waits_for_others", "reopen"): ("1ir", Faults(), "it waits for nothing"),
-    ("waits_seen", ""): ("g1ir", Faults(), "it waits for nothing"),
+    ("lacks blockers", "reopen"): ("1ir", Faults(), "it is due although a child is left"),
+    ("has blockers", "reopen"): ("1ir", Faults(), "it waits for nothing"),
+    ("seen blockers", "enter again"): ("g1ir", Faults(), "it waits for nothing"),
 }
 
 PENDING = 200

@@ -9,7 +9,7 @@ from typing import Any
 from pynamodb.attributes import UnicodeAttribute
 
 from pynamodb_tracker import RetryLater, Step, UseCase
-from pynamodb_tracker.status import END
+from pynamodb_tracker.model.status import END
 from tests.search.protocol import Faults, Program, Protocol, State, attempt, here, note, table, value
 from tests.search.table import item_at
 
@@ -25,12 +25,12 @@ COMPLETE = [
 """Which programs, and which faults: a, b, c and m ask, w works, p as well, in a part, f fails after that part,
 n asks, deletes the task and asks for another one."""
 GUARDS = {
-    ("no_request_pending", "succeed"): ("abw", Faults(), "a request is lost"),
-    ("requests_as_seen", "succeed"): ("abcw", Faults(), "a request is lost"),
-    ("requests_as_seen", "merge"): ("abww", LATE, "a request counts twice"),
+    ("lacks queued", "succeed"): ("abw", Faults(), "a request is lost"),
+    ("seen request_count", "succeed"): ("abcw", Faults(), "a request is lost"),
+    ("seen request_count", "merge"): ("abww", LATE, "a request counts twice"),
     ("can_take", "merge"): ("abw", Faults(), "a request is lost"),
     ("cannot_take", "merge"): ("abw", Faults(), "a request is lost"),
-    ("has_no_parts", "merge"): ("abfp", Faults(), "a request is lost"),
+    ("lacks checkpoints", "merge"): ("abfp", Faults(), "a request is lost"),
     ("has_parts", "merge"): ("abfp", Faults(), "a request is lost"),
     ("keeps_request", "merge"): ("abcw", Faults(), "a request counts twice"),
     ("same_life", "merge"): ("mn", LATE, "a request is asked of another task"),

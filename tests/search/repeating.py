@@ -21,8 +21,8 @@ COMPLETE = [
 ]
 """Which programs: w runs the task, c changes its rule, i disables it, r enables it; I did so before all others."""
 GUARDS = {
-    ("requests_as_seen", "reopen"): ("Irc", Faults(), "it is due off its rule"),
-    ("due_as_seen", "merge"): ("wc", Faults(), "it is due off its rule"),
+    ("seen request_count", "reopen"): ("Irc", Faults(), "it is due off its rule"),
+    ("seen due_time", "merge"): ("wc", Faults(), "it is due off its rule"),
 }
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from pynamodb_tracker import Signal, Step, UseCase
 from pynamodb_tracker.clock import NEVER, stamp
-from pynamodb_tracker.status import END
+from pynamodb_tracker.model.status import END
 from tests.search.protocol import TICK, Faults, Program, Protocol, State, attempt, note, started, table, value
 from tests.search.table import item_at
 
@@ -38,9 +38,9 @@ r reopens it, x sends p, deletes the task, and begins its next life."""
 GUARDS = {
     ("not_received", "succeed"): ("bpq", Faults(), "it waits for nothing"),
     ("awaits_more", ""): ("Bpq", Faults(), "it waits for nothing"),
-    ("awaits_seen", ""): ("Cpc", Faults(), "it waits for nothing"),
-    ("awaits_seen", "reopen"): ("Bir", Faults(), "it starts without a signal"),
-    ("waits_for_signals", "reopen"): ("Bpqir", Faults(), "it waits for nothing"),
+    ("seen awaited_signals", ""): ("Cpc", Faults(), "it waits for nothing"),
+    ("lacks awaited_signals", "reopen"): ("Bir", Faults(), "it starts without a signal"),
+    ("has awaited_signals", "reopen"): ("Bpqir", Faults(), "it waits for nothing"),
     ("not_received", ""): ("epPq", Faults(), "a signal that counted is replaced"),
     ("not_awaited", ""): ("bpq", Faults(), "it waits for nothing"),
     ("not_parked", ""): ("Bpqir", Faults(), "it waits for nothing"),

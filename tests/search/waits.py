@@ -11,7 +11,7 @@ from typing import Any
 
 from pynamodb_tracker import GiveUp, Signal, Step, UseCase
 from pynamodb_tracker.clock import stamp
-from pynamodb_tracker.status import END
+from pynamodb_tracker.model.status import END
 from tests.race.guards import forget_the_limit, keep_the_wait, leaving_out, miss_for_ever, one_join
 from tests.search.protocol import BASE, TICK, Faults, Program, Protocol, State, attempt, note, table, value
 from tests.search.table import answered, item_at

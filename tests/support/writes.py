@@ -250,9 +250,9 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
     return {
         **{name: rendered(step, write) for name, write in writes.items()},
         "delete": build_delete(Order),
-        "delete as seen": build_delete(Order, when.lock_seen(is_there=True)),
+        "delete as seen": build_delete(Order, when.seen("lock", is_there=True)),
         "delete abandoned": build_delete(Order, when.lock_expired()),
-        "delete child": build_delete(Order, when.parent_seen()),
+        "delete child": build_delete(Order, when.seen("parent")),
         "delete with turn": build_delete(Order, membership=Membership.TURN),
         "delete in queue": build_delete(Order, membership=Membership.QUEUE),
         "group begins": groups.build_group_write(table, is_new=True, idle=False, data=False),

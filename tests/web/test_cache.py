@@ -12,7 +12,7 @@ import pytest
 from pynamodb_tracker.dynamodb.side_by_side import side_by_side
 from pynamodb_tracker.testing import StoppedClock
 from pynamodb_tracker.web import cache as cache_module
-from pynamodb_tracker.web.cache import Cache, _Asking, metered
+from pynamodb_tracker.web.cache import Cache, _Asking
 from tests.support.processes import until
 from tests.web.conftest import Open
 from tests.web.shop import Nightly, Order, Parcel, Refund
@@ -201,7 +201,7 @@ def test_only_so_many_answers_are_kept() -> None:
 def test_only_requests_of_the_block_are_measured_those_of_its_threads_included() -> None:
     states = [Order.ship.failed, Order.ship.ignored, Nightly.collect.failed]
     Order.ship.failed.count()
-    with metered(Order) as spent:
+    with Cache(LEAST).metered(Order) as spent:
         assert side_by_side(methodcaller("count"), states) == [0, 0, 0]
         Order.create("o-1")
     Order.ship.failed.count()

@@ -13,8 +13,9 @@ from botocore.exceptions import ClientError
 from pynamodb_tracker import ExecutionContext, GiveUp, Repeat, Status
 from pynamodb_tracker.control import flow, records
 from pynamodb_tracker.presentation import glance
-from pynamodb_tracker.presentation import now as needs_of
-from pynamodb_tracker.presentation.now import KINDS, Need, find_now
+from pynamodb_tracker.presentation import needs as needs_of
+from pynamodb_tracker.presentation.needs import KINDS, Need
+from pynamodb_tracker.presentation.now import find_now
 from pynamodb_tracker.presentation.task_facts import unfinished_states
 from pynamodb_tracker.testing import StoppedClock
 from tests.cli.command import read, run
@@ -209,17 +210,15 @@ def test_a_step_takes_four_requests_a_shard_and_small_items_are_read_together(mo
 def test_of_a_large_state_numbers_are_at_least_what_was_read(
     shop: StoppedClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    limits = {Status.PENDING: (2, False), Status.IN_PROGRESS: (2, False)}
-    limits |= dict.fromkeys((Status.FAILED, Status.IGNORED), (11, True))
-    monkeypatch.setattr(glance, "MOST", 3)
-    monkeypatch.setattr(glance, "_LIMITS", limits)
+    monkeypatch.setattr(glance, "MOST", 11)
+    monkeypatch.setattr(glance, "_MOST_READ", 2)
     failed(*(f"o-{number:02}" for number in range(12)))
     shop.advance(timedelta(hours=1))
-    Order.create_many(f"p-{number}" for number in range(5))
+    Order.create_many(f"p-{number}" for number in range(12))
     Order.create("later", due_time=timedelta(hours=1))
     [ship] = [row for of in find_now(MODELS).use_cases for row in of.steps if row.step is Order.ship]
     [first] = [row for of in find_now(MODELS).use_cases for row in of.steps if row.step is Order.confirm_payment]
-    assert (ship.failed.at_least, first.due.at_least, dict(first.waits)["later"].at_least) == ("≥ 11", "≥ 3", "1")
+    assert (ship.failed.at_least, first.due.at_least, dict(first.waits)["later"].at_least) == ("≥ 11", "≥ 11", "1")
     assert "≥ 11 failed at Order.ship" in str(needs()[0].title)
     assert "or earlier" in str(needs()[0].detail)
 

@@ -9,9 +9,9 @@ import pytest
 
 from pynamodb_tracker import ExecutionContext
 from pynamodb_tracker.clock import in_words, stamp
+from pynamodb_tracker.presentation.text import clock_time
 from pynamodb_tracker.step.state import all_tasks
 from pynamodb_tracker.testing import StoppedClock
-from pynamodb_tracker.web.words import clock_time
 from tests.cli.command import read, run
 from tests.support.rows import change
 from tests.web.conftest import Open

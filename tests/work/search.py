@@ -20,7 +20,7 @@ from pynamodb_tracker.work import candidates
 from pynamodb_tracker.work.candidates import Candidates
 from pynamodb_tracker.work.dispatcher import Dispatcher
 from pynamodb_tracker.work.source import Given, OnceThrough, StepSource, StepWork
-from pynamodb_tracker.writes.participants import MadeDue
+from pynamodb_tracker.writes.participants import NewlyDue
 from tests.support.shop import Order
 
 CODES = dict(zip("abc", Order.tracker.steps, strict=False))
@@ -256,14 +256,14 @@ class World:
         """End a run that makes its task due at the last step."""
         self.faults["makes"] -= 1
         last = list(self.setup.steps)[-1]
-        made: list[MadeDue] = []
+        made: list[NewlyDue] = []
         if thread.given is not None:
             task_id = f"{last}{thread.given.task_id[1:]}"
             self.made.append(task_id)
-            made.append(MadeDue(Order, task_id, CODES[last].pending, "", clock.now()))
+            made.append(NewlyDue(Order, task_id, CODES[last].pending, "", clock.now()))
         self._end(thread, made)
 
-    def _end(self, thread: Thread, made: list[MadeDue], *, refused: bool = False, again_alone: bool = False) -> None:
+    def _end(self, thread: Thread, made: list[NewlyDue], *, refused: bool = False, again_alone: bool = False) -> None:
         if self.slots is not None:
             self.slots.leave()
         if thread.given is not None:

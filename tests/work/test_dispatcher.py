@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from pynamodb_tracker import clock
+from pynamodb_tracker.model.status import Codes
 from pynamodb_tracker.query.due import LeftBehind
-from pynamodb_tracker.status import Codes
 from pynamodb_tracker.testing import StoppedClock
 from pynamodb_tracker.work.candidates import Candidates
 from pynamodb_tracker.work.dispatcher import Dispatcher
 from pynamodb_tracker.work.source import Given, OnceThrough, StepWork
 from pynamodb_tracker.writes.lock import new_token
-from pynamodb_tracker.writes.participants import MadeDue
+from pynamodb_tracker.writes.participants import NewlyDue
 from tests.support.shop import Order
 from tests.work.search import Slots
 
@@ -35,12 +35,12 @@ def source_of(
     return OnceThrough(work, Candidates(lambda *_: iter(ids) if read is None else read(), **options))
 
 
-def after(*task_ids: str, at: Codes = SHIP, token: str = "") -> list[MadeDue]:
+def after(*task_ids: str, at: Codes = SHIP, token: str = "") -> list[NewlyDue]:
     """Return what a run has made due at that step; the token is that of the creation."""
-    return [MadeDue(Order, task_id, at.pending, token, NOW) for task_id in task_ids]
+    return [NewlyDue(Order, task_id, at.pending, token, NOW) for task_id in task_ids]
 
 
-def given_by(dispatcher: Dispatcher, made_due: Callable[[Given], list[MadeDue]] = lambda _: []) -> list[str]:
+def given_by(dispatcher: Dispatcher, made_due: Callable[[Given], list[NewlyDue]] = lambda _: []) -> list[str]:
     """Return all ids, each of whose attempts ends before the next one begins."""
     found = []
     while (given := dispatcher.take()) is not None:
@@ -50,7 +50,7 @@ def given_by(dispatcher: Dispatcher, made_due: Callable[[Given], list[MadeDue]] 
 
 
 def end(
-    dispatcher: Dispatcher, given: Given | None, made_due: list[MadeDue] | None = None, *, refused: bool = False
+    dispatcher: Dispatcher, given: Given | None, made_due: list[NewlyDue] | None = None, *, refused: bool = False
 ) -> None:
     assert given is not None
     dispatcher.note_answer(given, lost_to_other=False)
@@ -71,7 +71,7 @@ def coming(pool: ThreadPoolExecutor, dispatcher: Dispatcher) -> Future[Given | N
 def test_what_runs_make_due_comes_behind_the_others_of_its_step_and_each_task_once() -> None:
     dispatcher = Dispatcher([source_of(PAY, "a", "b"), source_of(SHIP, "c", "d")])
 
-    def made_due(given: Given) -> list[MadeDue]:
+    def made_due(given: Given) -> list[NewlyDue]:
         is_pay = given.source.work.codes is PAY
         return after(given.task_id, "d", "z") if is_pay else after(given.task_id, at=DELIVER)
 
@@ -88,7 +88,7 @@ def test_a_step_that_is_paused_gives_no_more_tasks_and_does_not_count_for_the_li
     pay = source_of(PAY, "a", "b")
     dispatcher = Dispatcher([pay, source_of(SHIP, "c", "d")], limit=3)
 
-    def pause(_: Given) -> list[MadeDue]:
+    def pause(_: Given) -> list[NewlyDue]:
         pay.work.pause = lambda: "paused"  # type: ignore[assignment,return-value]
         return after("e", at=PAY)
 
@@ -175,7 +175,7 @@ def test_a_rate_is_kept_by_looking_first_and_then_waiting_for_the_turn(stopped_c
     began, starts = stopped_clock.now(), list[float]()
     dispatcher = Dispatcher([source_of(PAY, "a", "b", "c")], rate=0.1)
 
-    def note(_: object) -> list[MadeDue]:
+    def note(_: object) -> list[NewlyDue]:
         starts.append((stopped_clock.now() - began).total_seconds())
         return []
 

@@ -15,14 +15,14 @@ from pynamodb.exceptions import QueryError, TableDoesNotExist, UpdateError
 from pynamodb_tracker import TaskLockedError, Worker
 from pynamodb_tracker.dynamodb.backoff import RANDOM
 from pynamodb_tracker.model.cost import IDLE_READS
+from pynamodb_tracker.model.status import Codes
 from pynamodb_tracker.query.due import DueTasks, LeftBehind
-from pynamodb_tracker.status import Codes
 from pynamodb_tracker.step.definition import StepDefinition
 from pynamodb_tracker.testing import StoppedClock, local_table
 from pynamodb_tracker.work.dispatcher import Dispatcher
 from pynamodb_tracker.work.polling import Polling
 from pynamodb_tracker.work.source import StepWork
-from pynamodb_tracker.writes.participants import MadeDue
+from pynamodb_tracker.writes.participants import NewlyDue
 from tests.engine.engine import Engine
 from tests.support.engines import Dynoxide
 from tests.support.recorder import recorded
@@ -451,8 +451,8 @@ def test_a_claim_that_is_denied_ends_the_scan_only_if_several_are(poller: Poller
     assert not poller.is_ready(step._clock.now())
 
 
-def made_due(task_id: str, due_time: datetime) -> MadeDue:
-    return MadeDue(None, task_id, 0, "", due_time)
+def made_due(task_id: str, due_time: datetime) -> NewlyDue:
+    return NewlyDue(None, task_id, 0, "", due_time)
 
 
 def test_what_a_run_has_made_due_is_tried_by_its_id_and_not_polled_for(

@@ -249,7 +249,7 @@ class Orders:
         self.left = list(messages)
         self.deadlines: list[float | None] = []
 
-    def get(self, deadline: float | None) -> Message | None:
+    def wait(self, deadline: float | None) -> Message | None:
         """Return the next message; None says that the deadline has passed."""
         self.deadlines.append(deadline)
         return self.left.pop(0)

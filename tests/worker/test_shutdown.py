@@ -42,7 +42,7 @@ def raise_sigusr1() -> None:
 def test_a_handler_sends_messages_within_the_block_only(messages: MessageQueue[int], sigusr1: list[int]) -> None:
     with handle_signals({"SIGUSR1": sender(messages)}):
         raise_sigusr1()
-        assert messages.get() == signal.SIGUSR1
+        assert messages.wait() == signal.SIGUSR1
     raise_sigusr1()
     assert sigusr1 == [signal.SIGUSR1]
 
@@ -53,8 +53,8 @@ def test_handlers_in_a_block_within_a_block_give_way_to_those_around_them(messag
         with handle_signals({"SIGUSR1": sender(inner)}):
             raise_sigusr1()
         raise_sigusr1()
-    assert (messages.get(time.monotonic()), inner.get(time.monotonic())) == (signal.SIGUSR1, signal.SIGUSR1)
-    assert (messages.get(time.monotonic()), inner.get(time.monotonic())) == (None, None)
+    assert (messages.wait(time.monotonic()), inner.wait(time.monotonic())) == (signal.SIGUSR1, signal.SIGUSR1)
+    assert (messages.wait(time.monotonic()), inner.wait(time.monotonic())) == (None, None)
 
 
 def test_a_handler_is_restored_when_the_block_raises(messages: MessageQueue[int], sigusr1: list[int]) -> None:
@@ -90,7 +90,7 @@ def test_messages_come_in_the_order_in_which_they_were_sent_and_none_after_the_d
     for number in range(3):
         messages.put(number)
     deadline = time.monotonic() + 0.01
-    assert [messages.get(deadline) for _ in range(4)] == [0, 1, 2, None]
+    assert [messages.wait(deadline) for _ in range(4)] == [0, 1, 2, None]
     assert time.monotonic() >= deadline
 
 

@@ -16,14 +16,13 @@ from pynamodb_tracker.cli.command import UseCases
 from pynamodb_tracker.cli.terminal import styled
 from pynamodb_tracker.exceptions import TaskNotFoundError
 from pynamodb_tracker.model.row import Membership, membership_of, readable
+from pynamodb_tracker.model.status import Status, end_of
 from pynamodb_tracker.presentation import exact_json
 from pynamodb_tracker.presentation import task_facts as facts
 from pynamodb_tracker.presentation.children import MOST_CHECKED, Blocked, Family, family_of, find_blocked
-from pynamodb_tracker.presentation.errors import ErrorGroup, ErrorGroups
-from pynamodb_tracker.presentation.listing import NO_ERROR
+from pynamodb_tracker.presentation.errors import NO_ERROR, ErrorGroup, ErrorGroups
 from pynamodb_tracker.presentation.text import age, between, count, escaped, moment, stamp
 from pynamodb_tracker.presentation.waiting import pause_at
-from pynamodb_tracker.status import Status, end_of
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State, due_until, given_up, waiting_in
 from pynamodb_tracker.task.find_by import find_by_text

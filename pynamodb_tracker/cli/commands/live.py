@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import wraps
 from select import select
 from typing import Annotated, Any
@@ -24,15 +24,16 @@ from pynamodb_tracker.cli.tasks import held_back
 from pynamodb_tracker.cli.terminal import styled
 from pynamodb_tracker.control.records import MOST_SCHEDULES
 from pynamodb_tracker.model.row import is_beyond_limit
+from pynamodb_tracker.model.status import Status
 from pynamodb_tracker.presentation import exact_json
 from pynamodb_tracker.presentation.as_json import plain
-from pynamodb_tracker.presentation.now import Now, StepRow, find_now
+from pynamodb_tracker.presentation.now import Now, find_now
 from pynamodb_tracker.presentation.running import MOST, WorkerView, find_running
 from pynamodb_tracker.presentation.schedules import Schedule, find_schedules
 from pynamodb_tracker.presentation.sentence import Sentence
+from pynamodb_tracker.presentation.steps import StepRow
 from pynamodb_tracker.presentation.task_facts import last_run_as_json, name_of, rule_of
-from pynamodb_tracker.presentation.text import age, between, count, escaped, stamp, took_in_words
-from pynamodb_tracker.status import Status
+from pynamodb_tracker.presentation.text import age, between, clock_time, count, escaped, stamp, took_in_words
 from pynamodb_tracker.task.task import Task
 
 _STEP_TITLES = ("step", "due now", "waits for", "running", "failed", "gave up", "fails", "took", "trend")
@@ -87,17 +88,12 @@ def _print_now(found: Now, app: str, on: Console) -> None:
         tasks = f"{did.tasks:,} at " if did.tasks > 1 else ""
         reason = f": {did.reason}" if did.reason else ""
         text = f"{did.by} {did.did} {tasks}{model.__name__} {did.about}{reason}"
-        say(f"{_format_local(did.time)}  {escaped(text)}")
+        say(f"{clock_time(did.time, None)}  {escaped(text)}")
 
 
 def _render(words: Sentence, style: str) -> Text:
-    parts = [(escaped(part.text if part.time is None else _format_local(part.time)), part.kind) for part in words]
+    parts = [(escaped(part.text if part.time is None else clock_time(part.time, None)), part.kind) for part in words]
     return Text.assemble(*((text, "bold" if kind == "strong" else "") for text, kind in parts), style=style)
-
-
-def _format_local(time: datetime) -> str:
-    here = time.astimezone()
-    return f"{here:{'%H:%M' if clock.now().astimezone().date() == here.date() else '%Y-%m-%d %H:%M'} %Z}"
 
 
 def _step_row(row: StepRow) -> list[terminal.Cell]:
@@ -294,23 +290,16 @@ _STEPS = {b"\x1b[A": -1, b"\x1b[B": 1, b"k": -1, b"j": 1, b"\x1b[5~": -10, b"\x1
 def _keys() -> Iterator[Callable[[float], bytes | None]]:
     """Yield a function that waits this many seconds for a key, and returns it."""
 
-    def only_wait(seconds: float) -> None:
-        time.sleep(seconds)
-
     def pressed(seconds: float) -> bytes | None:
         return os.read(sys.stdin.fileno(), 8) if select([sys.stdin], [], [], seconds)[0] else None
 
-    try:
-        import termios  # noqa: PLC0415 - not on Windows
-        import tty  # noqa: PLC0415 - the same
-
-        before = termios.tcgetattr(sys.stdin)
-    except Exception as error:  # stdin is not a terminal: only Ctrl-C quits
-        expected = isinstance(error, AttributeError | ImportError | OSError | ValueError)
-        if not (expected or type(error).__name__ == "error"):  # termios.error
-            raise
-        yield only_wait
+    if sys.stdin is None or not sys.stdin.isatty() or os.name == "nt":  # only Ctrl-C quits
+        yield time.sleep
         return
+    import termios  # noqa: PLC0415 - not on Windows
+    import tty  # noqa: PLC0415 - the same
+
+    before = termios.tcgetattr(sys.stdin)
     try:
         tty.setcbreak(sys.stdin)
         yield pressed

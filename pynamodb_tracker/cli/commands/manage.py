@@ -9,21 +9,21 @@ from typing import Annotated, Any
 import typer
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.arguments import check_task_id
 from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.command import CANNOT_RUN, FOUND, INTERRUPTED, CannotRunError, ids_in, refusing, step_named
 from pynamodb_tracker.cli.targets import NOTHING_ASKED, THREADS, Asked, Unchanged, change_each, change_targets
 from pynamodb_tracker.cli.task_files import Format, LineReader
 from pynamodb_tracker.cli.terminal import say, say_id, warn
 from pynamodb_tracker.exceptions import TaskLockedError, TaskNotFoundError
+from pynamodb_tracker.model.arguments import check_task_id
 from pynamodb_tracker.model.hydration import rows_to_show
 from pynamodb_tracker.model.references import round_of
+from pynamodb_tracker.model.status import Status
 from pynamodb_tracker.presentation.commands import note, run_now, send_signal
 from pynamodb_tracker.presentation.errors import for_people
 from pynamodb_tracker.presentation.task_facts import choices_of, name_of
 from pynamodb_tracker.presentation.text import between, count, escaped
 from pynamodb_tracker.presentation.times import spread
-from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.signal import signal_named
 from pynamodb_tracker.task.task import Task
@@ -184,16 +184,10 @@ def reopen(
         if reopened.state != of.pending:
             ended[task_id] = reopened, due
             return None
-        said, now = name_of(reopened.state), clock.now()
-        is_same = task is not None and task.state == of.pending and bool(task.urgent or not urgent)
-        said += ", as before" if is_same else ""
-        if due is not None and reopened.due_time <= now < due:
+        if due is not None and reopened.due_time <= clock.now() < due:
             at_once.append(task_id)
-        if reopened.waits_for:
-            said += f", waits for {escaped(reopened.waits_for)}"
-        elif due is not None and reopened.due_time > now:
-            said += f", due {between(reopened.due_time)}"
-        return Unchanged(said) if is_same else said
+        is_same = task is not None and task.state == of.pending and bool(task.urgent or not urgent)
+        return _describe_reopened(reopened, due, is_same=is_same)
 
     members = ((row.task_id, row, due) for row, due in by_number(ended.values()))
     note = _note(model, by, "reopened", targets, f"{60 * rate:g} a minute" if rate else "")
@@ -205,6 +199,15 @@ def reopen(
         if at_once:
             are = f"{count(len(at_once))} {'is' if len(at_once) == 1 else 'are'}"
             warn(f"{are} due at once: repeating, or pending already")
+
+
+def _describe_reopened(task: Task, due: datetime | None, *, is_same: bool) -> str:
+    said = name_of(task.state) + (", as before" if is_same else "")
+    if task.waits_for:
+        said += f", waits for {escaped(task.waits_for)}"
+    elif due is not None and task.due_time > clock.now():
+        said += f", due {between(task.due_time)}"
+    return Unchanged(said) if is_same else said
 
 
 def _preview_rate(model: type[Task], ids: Iterable[str]) -> None:

@@ -25,11 +25,11 @@ from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.execution.call import call
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.model.failure import message_of
+from pynamodb_tracker.model.status import Status
 from pynamodb_tracker.presentation.commands import note
 from pynamodb_tracker.presentation.errors import ErrorGroups, for_people, one_line
 from pynamodb_tracker.presentation.text import age, between, count, escaped
 from pynamodb_tracker.presentation.waiting import find_pause
-from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
@@ -160,10 +160,12 @@ class Selection:
     def first_members(self, most: int | None) -> list[str]:
         return [task.task_id for task in sorted(self.members, key=lambda task: task.group_number)[:most]]
 
-    def count(self) -> int:
-        """Return an upper bound, which includes tasks that are not due yet."""
+    def count(self) -> int | None:
+        """Return an upper bound, which includes tasks that are not due yet. Return None if this is too slow."""
         if self.ids is not None:
             return len(self.ids)
+        if self.error_contains:
+            return None
         number = self._count([*self._states, *([self.step.ignored] if self.ignored else [])], self.limit)
         return number if self.limit is None else min(number, self.limit)
 
@@ -257,8 +259,9 @@ class WatchedBatch:
     groups: ErrorGroups[str] = field(default_factory=ErrorGroups)
     running: set[str] = field(default_factory=set)
     taken: int = 0  # tasks that other workers claimed first
-    reopened: Sequence[str] = ()
-    first_pass: int | None = None  # how many tasks had run before the ignored ones
+    entered: Sequence[str] = ()  # ignored tasks that are in their groups again
+    runs_ignored: bool = False
+    ran_ignored: int = 0
     pause: object = None  # the pause that kept the step's tasks from running
     _began: float = field(default_factory=time.monotonic)
     _guard: threading.Lock = field(default_factory=threading.Lock)
@@ -267,8 +270,8 @@ class WatchedBatch:
         """Run the tasks. The function's output goes to stderr, because stdout is for the report."""
         with redirect_stdout(sys.stderr):
             passes = self.selection.passes(self._call, self.threads, heartbeat=self.heartbeat)
-            for is_second, source in enumerate(passes):
-                self.first_pass = self._run_so_far if is_second else None
+            for number, source in enumerate(passes):
+                self.runs_ignored = number > 0
                 self._run(source)
                 if self.stop or self.pause:
                     return
@@ -284,24 +287,20 @@ class WatchedBatch:
             self.pause = self.pause or source.pause
 
     @property
-    def _run_so_far(self) -> int:
-        return sum(self._count_outcomes().values()) + self.number("released")
-
-    @property
     def number_reopened(self) -> int:
-        return 0 if self.first_pass is None else self._run_so_far - self.first_pass + len(self._find_waiting())
+        return self.ran_ignored + len(self._find_waiting())
 
     @property
     def _left(self) -> int | None:
-        return self.selection.remaining(self.done - self.number("refused"))
+        return self.selection.remaining(self.done - len(self.report.refused))
 
     def _run_members(self) -> None:
         """Let ignored tasks enter their groups again, and run those that get their turn."""
         step = self.selection.step
         entered = step.reopen_many(self.selection.first_members(self._left))
-        self.reopened = entered.succeeded
+        self.entered = entered.succeeded
         self.report.refused |= entered.refused
-        now, rows = clock.now(), with_rows(step.model, iter(self.reopened))
+        now, rows = clock.now(), with_rows(step.model, iter(self.entered))
         due = [task_id for task_id, row in rows if row is not None and row.due_time <= now]
         work = StepWork(step._definition, partial(step.start, heartbeat=self.heartbeat), self._call)
         self._run(OnceThrough(work, Candidates(lambda *_: iter(due), threads=self.threads)))
@@ -314,6 +313,7 @@ class WatchedBatch:
             self.report.refused[attempt.task_id] = attempt.error
         else:
             add_to(self.report, attempt)
+        self.ran_ignored += self.runs_ignored and attempt.outcome != "refused"
         self.taken += attempt.lost_to_other and not self.selection.is_named
         self.progress.show(self.done, self.numbers())
         if attempt.error is not None and attempt.outcome == "refused" and concerns_all(attempt.error):
@@ -336,9 +336,6 @@ class WatchedBatch:
         finally:
             self.running.discard(task_id)
 
-    def number(self, outcome: str) -> int:
-        return len(getattr(self.report, outcome))
-
     @property
     def refused(self) -> dict[str, Exception]:
         """Why tasks were not run or not recorded, without tasks that others claimed first."""
@@ -347,21 +344,19 @@ class WatchedBatch:
 
     @property
     def done(self) -> int:
-        return sum(self._count_outcomes().values()) + self.number("refused")
+        return sum(self._count_outcomes().values()) + len(self.report.refused)
 
     def _count_outcomes(self) -> dict[str, int]:
-        return {outcome: self.number(outcome) for outcome in ("succeeded", "failed", "ignored")}
+        return {outcome: len(getattr(self.report, outcome)) for outcome in ("succeeded", "failed", "ignored")}
 
     def _find_waiting(self) -> list[str]:
         report = self.report
         ended = {*report.succeeded, *report.failed, *report.ignored, *report.refused, *report.released}
-        return [task_id for task_id in self.reopened if task_id not in ended]
+        return [task_id for task_id in self.entered if task_id not in ended]
 
     def numbers(self) -> str:
-        counted = self._count_outcomes() | {
-            "taken by others": self.taken,
-            "refused": self.number("refused") - self.taken,
-        }
+        refused = len(self.report.refused) - self.taken
+        counted = self._count_outcomes() | {"taken by others": self.taken, "refused": refused}
         return ", ".join(f"{number:,} {outcome}" for outcome, number in counted.items() if number) or "nothing yet"
 
     def report_waiting(self) -> None:
@@ -375,7 +370,7 @@ class WatchedBatch:
 
     def print_json(self, *, stopped: bool) -> None:
         refused = {task_id: f"{type(error).__name__}: {one_line(error)}" for task_id, error in self.refused.items()}
-        others = {"taken": self.taken, "refused": refused, "released": self.number("released")}
+        others = {"taken": self.taken, "refused": refused, "released": len(self.report.released)}
         others |= {"waiting": len(waiting)} if (waiting := self._find_waiting()) else {}
         paused = {} if self.pause is None else {"paused": str(self.pause)}
         took = round(time.monotonic() - self._began, 1)
@@ -384,7 +379,7 @@ class WatchedBatch:
     def print_report(self, *, stopped: bool) -> None:
         if self.pause is not None:
             say(escaped(f"{self.pause} ({_BY_ID})"))
-        elif not (self.done or self.reopened or stopped):
+        elif not (self.done or self.entered or stopped):
             say(self.selection.why_empty())
         if waiting := self._find_waiting():
             say(f"{count(len(waiting))} reopened, waiting for {'its turn' if len(waiting) == 1 else 'their turns'}")
@@ -400,7 +395,7 @@ class WatchedBatch:
             say(f"{number:,} refused: {kind}")
         for task_id, error in list(self.refused.items())[:_SHOWN_REFUSALS]:
             say(escaped(f"  {task_id}: {for_people(error)}"))
-        if released := self.number("released"):
+        if released := len(self.report.released):
             say(f"{count(released)} released, pending again")
         if stopped and self.expected and (left := self.expected - self.done - released) > 0:
             say(f"{count(left)} not started")
@@ -426,7 +421,7 @@ def _run(verb: str, batch: WatchedBatch, *, dry_run: bool, as_json: bool) -> boo
     if dry_run:
         _print_due(selection, as_json=as_json)
         return False
-    batch.expected = None if selection.error_contains else selection.count()
+    batch.expected = selection.count()
     with safe_stderr(batch.stop.set), terminal.progress(f"{verb} {selection.step.name}", batch.expected) as shown:
         batch.progress = shown
         try:
@@ -442,4 +437,4 @@ def _run(verb: str, batch: WatchedBatch, *, dry_run: bool, as_json: bool) -> boo
         raise typer.Exit(ended.exit_code)
     if ended is not None:
         raise ended
-    return batch.done > batch.number("succeeded") + batch.taken
+    return batch.done > len(batch.report.succeeded) + batch.taken

@@ -1,17 +1,15 @@
 """`size`, `template`, `create-table`, `doctor` and `demo`: plan, create and check a table."""
 
-from __future__ import annotations
-
 import textwrap
 import webbrowser
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import asdict
 from enum import StrEnum
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.text import Text
@@ -26,9 +24,6 @@ from pynamodb_tracker.doctor import Finding, NotExaminedError, Severity, examine
 from pynamodb_tracker.dynamodb.connection import endpoint_of
 from pynamodb_tracker.model.cost import QUOTA_UNITS, Load, Size, size_for
 from pynamodb_tracker.presentation.text import count as number_of
-
-if TYPE_CHECKING:
-    from pynamodb_tracker.demo.session import Options
 
 _STYLES = {Severity.WRONG: "bold red", Severity.DANGER: "bold magenta", Severity.ADVICE: "cyan"}
 
@@ -206,20 +201,27 @@ def demo(
     Exits with 0 if every order ends where it should, with 1 if one does not, and with 2 if it cannot run.
     """
     from pynamodb_tracker.demo import DemoError  # noqa: PLC0415 - no other command needs the demo
-    from pynamodb_tracker.demo.session import Options  # noqa: PLC0415 - the same
     from pynamodb_tracker.testing import LocalServerError  # noqa: PLC0415 - the same
 
     if scene is Scene.KILL and (orders or count or server or web):
         raise typer.BadParameter("takes no other options", param_hint="--scene kill")
     if orders and count:
         raise typer.BadParameter("only for generated orders: omit it with --orders", param_hint="--count")
-    page = None
+    work = _Demo(server=server)
+    beside: Callable[[], AbstractContextManager[object]] = nullcontext
     if web:
         import pynamodb_tracker.web  # noqa: PLC0415, F401 - an extra: the first thing to report if it is missing
 
         with command.exit_on_error():
-            page = PageServer(LOCAL[0], port)
-    work = _Demo(scene, Options(orders, count or _COUNT, server), page)
+            beside = partial(work.beside, PageServer(LOCAL[0], port))
+    if scene is Scene.KILL:
+        from pynamodb_tracker.demo import kill  # noqa: PLC0415 - as above
+
+        work.play = kill.run
+    else:
+        from pynamodb_tracker.demo import session  # noqa: PLC0415 - as above
+
+        work.play = partial(session.run, file=orders, count=count or _COUNT, server=server, beside=beside)
     try:
         run_stoppable(work)
     except StoppedError as stopped:
@@ -234,27 +236,19 @@ def demo(
 
 
 class _Demo:
-    def __init__(self, scene: Scene, options: Options, page: PageServer | None) -> None:
+    play: Callable[..., bool]  # takes the console and the event that stops it
+
+    def __init__(self, *, server: bool) -> None:
         self.stop = StopRequest()
-        self.is_as_expected = False
-        self.is_over = False
-        self._scene, self._options, self._page = scene, options, page
+        self.is_as_expected = self.is_over = False
+        self._server = server
         self._console = console()
 
     def run(self) -> None:
-        if self._scene is Scene.KILL:
-            from pynamodb_tracker.demo import kill  # noqa: PLC0415 - as above
-
-            self.is_as_expected = kill.run(self._console, self.stop.event)
-            return
-        from pynamodb_tracker.demo import session  # noqa: PLC0415 - as above
-
-        if self._page is not None:
-            self._options = replace(self._options, beside=partial(self._beside, self._page))
-        self.is_as_expected = session.run(self._options, self._console, self.stop.event)
+        self.is_as_expected = self.play(self._console, self.stop)
 
     @contextmanager
-    def _beside(self, page: PageServer) -> Iterator[None]:
+    def beside(self, page: PageServer) -> Iterator[None]:
         """Serve the page while the tasks run, and afterwards until a signal."""
         from pynamodb_tracker.demo.pipeline import Order  # noqa: PLC0415 - as above
 
@@ -265,10 +259,10 @@ class _Demo:
             yield
             self.is_over = True
             say("The page stays open until Ctrl-C.", self._console)
-            self.stop.event.wait()
+            self.stop.wait()
 
     def report_waiting(self) -> None:
-        if self._options.server and not self.is_over:
+        if self._server and not self.is_over:
             text = "Stopping: the workers finish their tasks. Ctrl-C again stops at once."
             say(text, self._console)  # the live bars on stdout would overwrite stderr
 

@@ -11,12 +11,12 @@ from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.command import UseCases, location
 from pynamodb_tracker.cli.tasks import held_back
 from pynamodb_tracker.cli.terminal import COLOURS, console, say, say_json
+from pynamodb_tracker.model.status import Status, end_of
 from pynamodb_tracker.presentation.as_json import plain
 from pynamodb_tracker.presentation.children import MOST_CHECKED, Blocked, find_blocked
 from pynamodb_tracker.presentation.task_facts import BRANCH, GAVE_UP, is_branch, name_of, steps_of
 from pynamodb_tracker.presentation.text import age, count, escaped
 from pynamodb_tracker.presentation.waiting import Number, control_of, lateness_of, limits_in_use, waiting_of
-from pynamodb_tracker.status import Status, end_of
 from pynamodb_tracker.step.signal import signals_in
 from pynamodb_tracker.step.state import State, counted
 from pynamodb_tracker.task.task import Task

@@ -12,7 +12,6 @@ from typing import Annotated, Any
 import typer
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.arguments import check_task_id
 from pynamodb_tracker.cli import command
 from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.command import CannotRunError, refusing
@@ -22,6 +21,7 @@ from pynamodb_tracker.cli.tasks import Damaged
 from pynamodb_tracker.cli.terminal import Progress, flush, progress, say, warn, write
 from pynamodb_tracker.exceptions import LockLostError, TaskAlreadyExistsError, TaskNotFoundError, TrackerError
 from pynamodb_tracker.model import hydration
+from pynamodb_tracker.model.arguments import check_task_id
 from pynamodb_tracker.model.row import damages_of, has_expired
 from pynamodb_tracker.presentation import exact_json
 from pynamodb_tracker.presentation import task_facts as facts
@@ -75,7 +75,7 @@ def load(
         load = _Load(source, reader, StopRequest(), threads, keep_going, skip_existing, dry_run)
         ended = None
         try:
-            with safe_stderr(load.stop.event.set), progress("load", source.size) as shown:
+            with safe_stderr(load.stop.set), progress("load", source.size) as shown:
                 load.progress = shown
                 run_stoppable(load)
                 shown.end()

@@ -104,20 +104,11 @@ def worker(
     options: dict[str, Any] = {"threads": threads, "processes": processes, "heartbeat": heartbeat, "rate": rate}
     times = {"grace": grace, "max_poll_interval": max_poll_interval}
     options |= {key: value for key, value in times.items() if value is not None}
-    if on_start is not None:
-        try:
-            load_function(on_start, with_context=False)
-        except CannotRunError as error:
-            raise CannotRunError(f"--on-start: {error}") from error
     functions = _find_functions(among, assigned or [], on_start)
     with command.refusing(ValueError):
         bound = [model for model in among.models if any(step.model is model for step in functions)]
         built = Worker(functions if assigned else bound, **options)
-    try:  # report a permanent error, such as a missing table, before saying that the worker runs
-        next(iter(functions))._definition.check_index()
-    except PynamoDBException as error:
-        if not is_temporary(error):
-            raise
+    _check_index(next(iter(functions)))
     steps = ", ".join(map(_name_of, functions))
     how_to_stop = "Ctrl-C or SIGTERM stops the worker gracefully, a second Ctrl-C at once"
     warn(f"{steps} on {command.location(among.models[0])}: {how_to_stop}")
@@ -131,19 +122,13 @@ def worker(
 def _find_functions(
     among: UseCases, assigned: Sequence[str], on_start: str | None
 ) -> dict[BoundStep[Any], _FunctionByName]:
-    names: dict[BoundStep[Any], str | None] = {}
-    for text in assigned:
-        step_name, equals, function = text.partition("=")
-        if ":" in step_name or (equals and not (step_name and function)):
-            written = f"STEP={text}" if ":" in step_name else f"{step_name or 'STEP'}={function or 'MODULE:FUNCTION'}"
-            raise CannotRunError(f"{text!r} does not assign a function to a step: write {written}")
-        step = among.step(step_name)
-        if step in names and names[step] == (function or None):
-            raise CannotRunError(f"{_name_of(step)} is named twice")
-        if step in names:
-            raise CannotRunError(f"{_name_of(step)} has two functions, {names[step]} and {function}: name one")
-        names[step] = function or None
-    if not assigned:
+    if on_start is not None:
+        try:
+            load_function(on_start, with_context=False)
+        except CannotRunError as error:
+            raise CannotRunError(f"--on-start: {error}") from error
+    names = _parse_assigned(among, assigned)
+    if not names:
         steps = [step for model in among.models for step in steps_of(model)]
         names = {step: None for step in steps if step.function is not None}
         if not names:
@@ -158,6 +143,32 @@ def _find_functions(
         if step.function is not None:
             step.function = functions[step]  # a worker refuses any function but the bound one
     return functions
+
+
+def _parse_assigned(among: UseCases, assigned: Sequence[str]) -> dict[BoundStep[Any], str | None]:
+    """Return the named steps with the names of their functions, or with None for the bound ones."""
+    names: dict[BoundStep[Any], str | None] = {}
+    for text in assigned:
+        step_name, equals, function = text.partition("=")
+        if ":" in step_name or (equals and not (step_name and function)):
+            written = f"STEP={text}" if ":" in step_name else f"{step_name or 'STEP'}={function or 'MODULE:FUNCTION'}"
+            raise CannotRunError(f"{text!r} does not assign a function to a step: write {written}")
+        step = among.step(step_name)
+        if step in names and names[step] == (function or None):
+            raise CannotRunError(f"{_name_of(step)} is named twice")
+        if step in names:
+            raise CannotRunError(f"{_name_of(step)} has two functions, {names[step]} and {function}: name one")
+        names[step] = function or None
+    return names
+
+
+def _check_index(step: BoundStep[Any]) -> None:
+    """Raise a permanent error, such as a missing table, before the command says that the worker runs."""
+    try:
+        step._definition.check_index()
+    except PynamoDBException as error:
+        if not is_temporary(error):
+            raise
 
 
 def _begin(on_start: str) -> None:

@@ -13,8 +13,6 @@ from pynamodb_tracker.model import strict_json
 from pynamodb_tracker.model.row import StatusIndex
 from pynamodb_tracker.task.task import Task
 
-__all__ = ["cloudformation", "policies", "terraform"]
-
 _STATUS_INDEX: str = StatusIndex.Meta.index_name
 
 _KNOWN = {"task_id", "use_case_id", "status_key", "due_time"}

@@ -3,16 +3,13 @@
 Their reference to the creator and its round shows whether an earlier attempt has created them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from pynamodb.constants import STRING
 from pynamodb.exceptions import TransactWriteError
 
-from pynamodb_tracker.arguments import check_new_task, shown
 from pynamodb_tracker.dynamodb.limits import item_size
 from pynamodb_tracker.dynamodb.transact_write import REFUSED
 from pynamodb_tracker.exceptions import TaskAlreadyExistsError, ValueNotStorableError
@@ -20,14 +17,15 @@ from pynamodb_tracker.features.children.joins import ChildList, build_adoption
 from pynamodb_tracker.features.groups.queue import Entry, NewMember
 from pynamodb_tracker.features.signals import attributes_awaiting
 from pynamodb_tracker.instrumentation import log, log_fields
+from pynamodb_tracker.model.arguments import check_new_task, shown
 from pynamodb_tracker.model.failure import type_of
 from pynamodb_tracker.model.references import parse, reference_to
 from pynamodb_tracker.model.row import TaskRow, load, readable
 from pynamodb_tracker.model.schema import SEPARATOR
-from pynamodb_tracker.status import END, end_of
-from pynamodb_tracker.writes.creations import NewTask, build_new_task, can_put_again, tracker_attributes
+from pynamodb_tracker.model.status import END, end_of
+from pynamodb_tracker.writes.creations import NewTask, build_new_task, tracker_attributes
 from pynamodb_tracker.writes.lock import Journal
-from pynamodb_tracker.writes.participants import Action, MadeDue, OptionalParticipant, Participant, Reason
+from pynamodb_tracker.writes.participants import Action, NewlyDue, OptionalParticipant, Participant, Reason
 from pynamodb_tracker.writes.transition import get
 
 T = TypeVar("T", bound=TaskRow)
@@ -52,35 +50,28 @@ WhenIgnored = Callable[[Any, Callable[..., None]], object]
 class FollowUp:
     """A task to create, with the actions that create it."""
 
-    __slots__ = ("_member", "adopted", "count", "puts", "size", "task", "waits")
-
     def __init__(self, task: NewTask[Any], *, waits: bool = False) -> None:
         self.task = task
         self.waits = waits
         """Whether the next step waits for it."""
-        self._member = NewMember(task.row, task.item) if "group" in task.item else None
-        self.puts: list[dict[str, Any]] = []
+        self._entrant = NewMember(task.row, task.item) if "group" in task.item else None
         self.build()
         self.count = len(self.puts) + (_FOR_GROUP if self.member else 0)
         self.size = item_size(task.item) + sum(map(item_size, task.chunks))
 
     def build(self) -> None:
         """Build the actions, again if the task replaces an expired row."""
-        self.adopted = False
+        self.member = self._entrant
+        """The task as it enters its group, if it does."""
         self.puts = self.task.puts(self.task.row.tracker.connection())
 
     def adopt(self, parent: str, found: TaskRow) -> None:
         """Let the next step wait for a task that an earlier run has created."""
-        self.adopted, row, table = True, self.task.row, self.task.row.tracker.connection()
+        self.member, tracker = None, self.task.row.tracker
         values = {"parent": parent, "seen_parent": found.parent}
-        write = build_adoption(table).request(row.tracker.key(row.task_id), values)
-        write["ReturnValuesOnConditionCheckFailure"] = "ALL_OLD"
-        self.puts = [{"Update": {"TableName": table.table_name, **write}}]
-
-    @property
-    def member(self) -> NewMember | None:
-        """The task as it enters its group, if it does."""
-        return None if self.adopted else self._member
+        adopt = build_adoption(tracker.connection()).as_action("Update", tracker.key(self.task.row.task_id), values)
+        adopt["Update"]["ReturnValuesOnConditionCheckFailure"] = "ALL_OLD"
+        self.puts = [adopt]
 
     @property
     def is_last(self) -> bool:
@@ -105,10 +96,10 @@ class FollowUps(Participant, Generic[T]):
         self._join = SEPARATOR.join((task.use_case_id, task.lock or "", task.task_id))
         self.child_list: ChildList | None = None
         """The tasks that the next step waits for."""
-        self._ids: set[tuple[str, str]] = set()
         self._left: list[FollowUp] = []
         """The follow-ups that may not exist yet, in order."""
-        self._made_due: list[MadeDue] = []
+        self._created: dict[tuple[str, str], NewlyDue] = {}
+        """All follow-ups, by use case and task id."""
         self._closed = False
         """Whether it is too late to add a follow-up."""
 
@@ -153,9 +144,9 @@ class FollowUps(Participant, Generic[T]):
             self.child_list = self.child_list or ChildList(self._task)
             self.child_list.add(follow_up.task.row)
         row = follow_up.task.row
-        self._ids.add((row.use_case_id, task_id))
         self._left.append(follow_up)
-        self._made_due.append(MadeDue(model, task_id, row.status, row.creation or "", row.due_time))
+        made = NewlyDue(model, task_id, row.status, row.creation or "", row.due_time)
+        self._created[row.use_case_id, task_id] = made
 
     def _check(self, model: object, task_id: str) -> None:
         if self._closed:
@@ -171,7 +162,7 @@ class FollowUps(Participant, Generic[T]):
         key = model.tracker.use_case.name, task_id
         if key == (self._task.use_case_id, self._task.task_id):
             raise ValueError(f"{self._named} cannot create itself: give the follow-up a different id")
-        if key in self._ids:
+        if key in self._created:
             raise ValueError(f"{self._named} creates {name} {task_id!r} twice: give each follow-up a different id")
 
     def _check_room(self, follow_up: FollowUp) -> None:
@@ -195,24 +186,20 @@ class FollowUps(Participant, Generic[T]):
                 f"{_MOST_BYTES:,} bytes. Let each of them create some"
             )
 
-    def made_due(self) -> list[MadeDue]:
-        return self._made_due
+    def made_due(self) -> list[NewlyDue]:
+        return list(self._created.values())
 
     @property
     def created(self) -> int:
-        return len(self._ids)
-
-    @property
-    def models(self) -> list[Any]:
-        return [self._task.tracker.table.use_cases[use_case] for use_case, _ in self._ids]
+        return len(self._created)
 
     @property
     def _most_with_success(self) -> int:
         return _MOST_WITH_SUCCESS - (0 if self._task.group is None else _FOR_OWN_GROUP)
 
     @classmethod
-    def for_success(cls, run: Journal[Any], row: TaskRow) -> FollowUps[Any] | None:  # noqa: ARG003 - as for all features
-        follow_ups: FollowUps[Any] | None = run.additions.get("follow_ups")
+    def for_success(cls, run: Journal[Any], row: TaskRow) -> Self | None:  # noqa: ARG003 - as for all features
+        follow_ups: Self | None = run.additions.get("follow_ups")
         return follow_ups
 
     @property
@@ -258,8 +245,7 @@ class FollowUps(Participant, Generic[T]):
                 new = follow_up.task.row
                 found = get(type(new), new.task_id) if reason.raw_item is None else load(type(new), reason.raw_item)
                 is_own = found is not None and readable(found).creator == self._creator
-                may_replace = not is_own and can_put_again(follow_up.task, found)
-                if found is None or may_replace:
+                if (not is_own and follow_up.task.replace(found)) or found is None:
                     follow_up.build()
                 elif is_own and follow_up.waits and (known := readable(found)).parent is not None:
                     follow_up.adopt(self._join, known)
@@ -316,7 +302,7 @@ class FollowUpsOfIgnored(FollowUps[T], OptionalParticipant):
             raise
         except BaseException as raised:  # noqa: BLE001 - after any error, the task is recorded as ignored
             self._left.clear()
-            self._ids.clear()
+            self._created.clear()
             return raised
         return None
 

@@ -6,12 +6,10 @@ removes the child's reference to this wait, so that it counts only once.
 An item beside the parent's row lists them for people and for `cancel`. Only the number decides when the parent is due.
 """
 
-from __future__ import annotations
-
 import json
 import zlib
 from collections.abc import Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 from pynamodb.connection.table import TableConnection
 from pynamodb.constants import BINARY, BOOLEAN, STRING
@@ -22,14 +20,14 @@ from pynamodb_tracker.dynamodb.connection import Item, get_items, send
 from pynamodb_tracker.exceptions import TaskError
 from pynamodb_tracker.model import strict_json
 from pynamodb_tracker.model.hydration import rows_of_table
-from pynamodb_tracker.model.overflow import CHUNK, VERSION, RowKey, by_key, key_beside, key_of
+from pynamodb_tracker.model.overflow import CHUNK, VERSION, RowKey, by_key, item_key, key_beside, key_of, key_of_row
 from pynamodb_tracker.model.references import join_of, parse
 from pynamodb_tracker.model.row import TaskRow, readable
-from pynamodb_tracker.status import end_of
+from pynamodb_tracker.model.status import end_of
 from pynamodb_tracker.writes import conditions as when
 from pynamodb_tracker.writes.conditions import PreparedWrite, fill, guard, parameter
 from pynamodb_tracker.writes.lock import Journal
-from pynamodb_tracker.writes.participants import Action, MadeDue, Participant
+from pynamodb_tracker.writes.participants import Action, NewlyDue, Participant
 from pynamodb_tracker.writes.refusals import check_format
 from pynamodb_tracker.writes.transition import Transition, load_checked
 
@@ -60,13 +58,8 @@ def same_join() -> Condition:
     return TaskRow.join_token == parameter(TaskRow.join_token, "seen_join")
 
 
-@guard
-def status_seen() -> Condition:
-    return TaskRow.status == parameter(TaskRow.status, "seen_status")
-
-
 def build_adoption(table: TableConnection) -> PreparedWrite:
-    condition = when.all_of([when.parent_seen(), when.known_format()])
+    condition = when.all_of([when.seen("parent"), when.known_format()])
     return PreparedWrite(table, condition=condition, actions=[fill(TaskRow.parent, "parent")])
 
 
@@ -78,10 +71,10 @@ def build_count(table: TableConnection) -> PreparedWrite:
 
 def build_last_count(table: TableConnection, *, parked: bool, awaits: bool = False) -> PreparedWrite:
     """Count the last child. A `parked` parent becomes due, unless it `awaits` signals."""
-    guards = [same_join(), waits_for_one(), when.awaits_seen(is_there=awaits), status_seen(), when.known_format()]
+    guards = [same_join(), waits_for_one(), when.seen("awaited_signals", is_there=awaits), when.seen("status")]
     actions = [fill(TaskRow.due_time, "due")] if parked and not awaits else []
     actions += [TaskRow.blockers.remove()] if awaits else [TaskRow.blockers.remove(), TaskRow.wait_until.remove()]
-    return PreparedWrite(table, condition=when.all_of(guards), actions=actions)
+    return PreparedWrite(table, condition=when.all_of([*guards, when.known_format()]), actions=actions)
 
 
 class ChildCount(Participant):
@@ -90,7 +83,7 @@ class ChildCount(Participant):
     def __init__(self, child: TaskRow) -> None:
         self._owner: Any = child.tracker.table.owner
         self._table = child.tracker.connection()
-        self._last: list[MadeDue] = []
+        self._last: list[NewlyDue] = []
         self._parent = child.parent
         try:
             self._reference = parse(child.parent)
@@ -101,23 +94,26 @@ class ChildCount(Participant):
                 task_id=child.task_id,
                 task=child,
             ) from error
+        self._key = item_key(self._reference.task_id, self._reference.use_case)
 
     @classmethod
-    def for_success(cls, run: Journal[Any], row: TaskRow) -> ChildCount | None:
+    def for_success(cls, run: Journal[Any], row: TaskRow) -> Self | None:
         """Count a child's last success, unless it ends as cancelled."""
         return cls(row) if end_of(run.next_code) == "succeeded" else None
 
     @classmethod
-    def for_deletion(cls, row: TaskRow) -> ChildCount | None:
+    def for_deletion(cls, row: TaskRow) -> Self | None:
         return cls(row)
 
     def change(self, success: Transition) -> None:
         """Remove the reference, unless the parent's next run has changed it."""
-        success.add(when.parent_seen(), seen={"seen_parent": self._parent}, parent=None)
+        success.add(when.seen("parent"), seen={"seen_parent": self._parent}, parent=None)
 
     def actions(self) -> Sequence[Action]:
         """Return the write that counts this child, if the parent still waits for it."""
-        row, self._last = self._read(), []
+        item = send(self._table, "GetItem", {"Key": self._key, "ConsistentRead": True}).get("Item")
+        row: TaskRow | None = load_checked(self._owner, item) if item else None  # maybe of an undeclared use case
+        self._last = []
         if row is None or row.join_token != self._reference.round or "blockers" not in row._row_state.stored:
             return []
         check_format(row, "count a task that has ended for")
@@ -129,28 +125,18 @@ class ChildCount(Participant):
             write = build_last_count(self._table, parked=parked, awaits=awaits)
             model = self._owner.tracker.table.use_cases.get(self._reference.use_case)
             if parked and not awaits and model is not None:
-                self._last = [MadeDue(model, row.task_id, row.status, row.creation, due)]
+                self._last = [NewlyDue(model, row.task_id, row.status, row.creation, due)]
         values = {
             "seen_join": self._reference.round,
             "seen_status": str(row.status),
-            "seen_awaits": sorted(row.awaited_signals or ()),
+            "seen_awaited_signals": sorted(row.awaited_signals or ()),
             "due": clock.stamp(due),
         }
-        return [{"Update": {"TableName": self._table.table_name, **write.request(self._key, values)}}]
+        return [write.as_action("Update", self._key, values)]
 
-    def made_due(self) -> list[MadeDue]:
+    def made_due(self) -> list[NewlyDue]:
         """Return the parent, if this was its last child."""
         return self._last
-
-    @property
-    def _key(self) -> dict[str, dict[str, str]]:
-        return {"task_id": {"S": self._reference.task_id}, "use_case_id": {"S": self._reference.use_case}}
-
-    def _read(self) -> TaskRow | None:
-        """Read the parent, even if this program does not declare its use case."""
-        item = send(self._table, "GetItem", {"Key": self._key, "ConsistentRead": True}).get("Item")
-        row: TaskRow | None = load_checked(self._owner, item) if item else None
-        return row
 
 
 class Children(NamedTuple):
@@ -200,7 +186,7 @@ def read_children(parents: Sequence[TaskRow], *, most: int | None = None) -> dic
 
     Return them by parent key.
     """
-    waiting = {(row.task_id, row.use_case_id): row for row in parents if awaited_tasks(row) or _has_waited(row)}
+    waiting = {key_of_row(row): row for row in parents if awaited_tasks(row) or _has_waited(row)}
     if not waiting:
         return {}
     model = type(next(iter(waiting.values())))
@@ -235,19 +221,18 @@ class ChildList(Participant):
         self._children: list[RowKey] = []
 
     @classmethod
-    def for_success(cls, run: Journal[Any], row: TaskRow) -> ChildList | None:  # noqa: ARG003 - it knows the task
+    def for_success(cls, run: Journal[Any], row: TaskRow) -> Self | None:  # noqa: ARG003 - it knows the task
         """Take part if the run has created children."""
         follow_ups = run.additions.get("follow_ups")
-        child_list: ChildList | None = None if follow_ups is None else follow_ups.child_list
+        child_list: Self | None = None if follow_ups is None else follow_ups.child_list
         if child_list is not None:
             child_list.token = run.claim.token
         return child_list
 
     def add(self, child: TaskRow) -> None:
-        self._children.append((child.task_id, child.use_case_id))
+        self._children.append(key_of_row(child))
 
     def actions(self) -> Sequence[Action]:
         """Return the put."""
-        key = self._task.task_id, self._task.use_case_id
-        item = build_list(key, self.token, self._children)
+        item = build_list(key_of_row(self._task), self.token, self._children)
         return [{"Put": {"TableName": self._task.tracker.connection().table_name, "Item": item}}]

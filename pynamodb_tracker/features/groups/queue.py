@@ -4,12 +4,10 @@ The transaction that creates a task lets it enter its group. In an idle group, i
 and an item, its place, has its number. The transaction that ends it hands on the turn.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import islice
-from typing import Any
+from typing import Any, Self
 
 from pynamodb.attributes import NumberAttribute, UnicodeAttribute
 from pynamodb.connection.table import TableConnection
@@ -26,11 +24,11 @@ from pynamodb_tracker.features.groups import records
 from pynamodb_tracker.features.groups.records import GroupRow, Place
 from pynamodb_tracker.model.overflow import GROUP_OF, by_key, group_range_key
 from pynamodb_tracker.model.row import Membership, TaskRow, load, membership_of
-from pynamodb_tracker.status import end_of
+from pynamodb_tracker.model.status import end_of
 from pynamodb_tracker.writes import conditions as when
-from pynamodb_tracker.writes.conditions import PreparedWrite, fill, parameter
+from pynamodb_tracker.writes.conditions import PreparedWrite, fill, parameter, single_request
 from pynamodb_tracker.writes.lock import Journal
-from pynamodb_tracker.writes.participants import Action, MadeDue, Participant, Reason
+from pynamodb_tracker.writes.participants import Action, NewlyDue, Participant, Reason
 from pynamodb_tracker.writes.refusals import check_format
 
 _MOST_DEAD = 20
@@ -123,7 +121,7 @@ class GroupChange:
         """At least the last number so far."""
         self.woken: str | None = None
         """The task that gets the turn."""
-        self.next: MadeDue | None = None
+        self.next: NewlyDue | None = None
         """The same task, if its turn makes it due."""
         self._is_doubtful = False
         """Whether the task at the first place no longer waits."""
@@ -143,7 +141,7 @@ class GroupChange:
             turn = None
             if places:
                 turn, self._wake_at = places[0].task_id, 1
-                others += [self._wake(places[0], *others_of), self._delete(places[0])]
+                others += [self._wake(places[0], *others_of), _leave_place(self.model, self.name, places[0].number)]
         for entrant in self.entrants:
             number += 1
             entrant.place(number, has_turn=turn is None)
@@ -201,9 +199,9 @@ class GroupChange:
         if not dead:
             return
         as_read: Condition = _version.does_not_exist() if row is None else _version == row.version
-        check = self._table.get_operation_kwargs("", "", condition=as_read)
-        unchanged = {"ConditionCheck": {**check, "Key": self._key}}
-        unconfirmed = transact_write(self._table, [unchanged, *map(self._delete, dead)])
+        unchanged = {"ConditionCheck": single_request(self._table, self._key, as_read)}
+        deletes = [_leave_place(self.model, self.name, place.number) for place in dead]
+        unconfirmed = transact_write(self._table, [unchanged, *deletes])
         if unconfirmed and not unconfirmed.refused:
             raise unconfirmed.error
 
@@ -226,12 +224,12 @@ class GroupChange:
             "data": self.data,
             "holder": self.holder,
         }
-        return self._as_action(write, self._key, values)
+        return write.as_action("Update", self._key, values)
 
     def _wake(self, place: Place, waits: int, awaits: bool) -> Action:  # noqa: FBT001 - as `_examine` yields it
         write, due = build_wake(self.model, others=waits > 1, awaits=awaits), max(clock.now(), place.turn_due_time)
         if waits == 1 and not awaits:
-            self.next = MadeDue(self.model, place.task_id, place.status, place.creation, due)
+            self.next = NewlyDue(self.model, place.task_id, place.status, place.creation, due)
         values = {
             "group": self.name,
             "number": str(place.number),
@@ -239,13 +237,7 @@ class GroupChange:
             "others": str(waits - 1),
             "due": clock.stamp(due),
         }
-        return self._as_action(write, self.model.tracker.key(place.task_id), values)
-
-    def _as_action(self, write: PreparedWrite, key: Item, values: Mapping[str, Any]) -> Action:
-        return {"Update": {"TableName": self._table.table_name, **write.request(key, values)}}
-
-    def _delete(self, place: Place) -> Action:
-        return _leave_place(self.model, self.name, place.number)
+        return write.as_action("Update", self.model.tracker.key(place.task_id), values)
 
 
 _TURN_ALONE = 1, False
@@ -310,14 +302,14 @@ class Groups(Participant):
         return self._changes.setdefault(key, GroupChange(model, name))
 
     @classmethod
-    def for_creation(cls, row: TaskRow, item: Item) -> Groups:
+    def for_creation(cls, row: TaskRow, item: Item) -> Self:
         """Let a new task enter its group."""
         groups = cls()
         groups.change_of(type(row), row.group).entrants.append(NewMember(row, item))
         return groups
 
     @classmethod
-    def for_success(cls, run: Journal[Any], row: TaskRow) -> Groups | None:
+    def for_success(cls, run: Journal[Any], row: TaskRow) -> Self | None:
         """Store the group's data, hand on the turn after the last step, and let created tasks enter their groups."""
         of_run, follow_ups = run.additions.get("group"), run.additions.get("follow_ups")
         groups = cls(follow_ups and follow_ups.entrants)
@@ -331,7 +323,7 @@ class Groups(Participant):
         return groups if ends or data is not None or (follow_ups and any(follow_ups.entrants())) else None
 
     @classmethod
-    def for_ignoring(cls, row: TaskRow) -> Groups | None:
+    def for_ignoring(cls, row: TaskRow) -> Self | None:
         """Hand on the task's turn, or give up its place."""
         if membership_of(row) in {Membership.NONE, Membership.ENDED}:
             return None
@@ -362,7 +354,7 @@ class Groups(Participant):
             actions += of_group
         return actions
 
-    def made_due(self) -> list[MadeDue]:
+    def made_due(self) -> list[NewlyDue]:
         """Return the tasks that their turns made due."""
         return [change.next for change, _ in self._built if change.next is not None]
 

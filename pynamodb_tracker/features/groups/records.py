@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 from pynamodb.constants import NUMBER, STRING
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.exceptions import TrackerError, ValueNotStorableError
+from pynamodb_tracker.model.arguments import shown
 from pynamodb_tracker.model.data import bounded_json
 from pynamodb_tracker.model.overflow import GROUP_OF, group_range_key, item_key
 

@@ -7,12 +7,14 @@ from pynamodb.constants import STRING
 from pynamodb.expressions.operand import Path
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.dynamodb.connection import Refused, get_items, send
+from pynamodb_tracker.dynamodb.connection import Refused, send
 from pynamodb_tracker.dynamodb.retries import TRIES, slept_before_retry
 from pynamodb_tracker.dynamodb.transact_write import transact_write
 from pynamodb_tracker.features.groups.queue import TURN, GroupChange, read_queue
 from pynamodb_tracker.features.groups.records import row_key
-from pynamodb_tracker.model.row import TaskRow, is_beyond_limit, load, readable
+from pynamodb_tracker.model.hydration import rows_to_show
+from pynamodb_tracker.model.row import TaskRow, is_beyond_limit
+from pynamodb_tracker.writes.conditions import single_request
 from pynamodb_tracker.writes.participants import Action, is_busy
 
 
@@ -22,7 +24,7 @@ def needs_repair(model: type[TaskRow], name: str) -> bool:
     turn = None if row is None else row.turn
     if turn is None:
         return bool(places)
-    holder = _read_holder(model, turn)
+    holder = rows_to_show(model, [turn]).get(turn)
     return _if_ended(model, name, turn, holder) is not None or (holder is not None and is_beyond_limit(holder))
 
 
@@ -35,7 +37,7 @@ def repair(model: type[TaskRow], name: str) -> str | None:
     while True:
         row, places = read_queue(model, name)
         turn = None if row is None else row.turn
-        holder = None if turn is None else _read_holder(model, turn)
+        holder = None if turn is None else rows_to_show(model, [turn]).get(turn)
         check = None if turn is None else _if_ended(model, name, turn, holder)
         if holder is not None and is_beyond_limit(holder):
             _end_wait(holder)
@@ -57,15 +59,9 @@ def forget(model: type[TaskRow], name: str) -> None:
     """Delete a group's row with its data, unless a task has the turn."""
     if repair(model, name) is None:
         table = model.tracker.connection()
-        request = table.get_operation_kwargs("", "", condition=TURN.does_not_exist())
-        del request["TableName"]
+        key = row_key(model.tracker.use_case.name, name)
         with suppress(Refused):  # a task has entered since
-            send(table, "DeleteItem", {**request, "Key": row_key(model.tracker.use_case.name, name)})
-
-
-def _read_holder(model: type[TaskRow], task_id: str) -> TaskRow | None:
-    item = next(get_items(model.tracker.connection(), [model.tracker.key(task_id)]), None)
-    return None if item is None else readable(load(model, item))
+            send(table, "DeleteItem", single_request(table, key, TURN.does_not_exist()))
 
 
 def _end_wait(row: TaskRow) -> None:
@@ -73,11 +69,9 @@ def _end_wait(row: TaskRow) -> None:
     due: Any = TaskRow.due_time
     condition = (due == clock.NEVER) & (TaskRow.fence == row.fence) & (TaskRow.creation == row.creation)
     condition &= TaskRow.turn_due_time.does_not_exist() & TaskRow.wait_until.exists()
-    table = row.tracker.connection()
-    request = table.get_operation_kwargs("", "", condition=condition, actions=[due.set(Path(TaskRow.wait_until))])
-    del request["TableName"]
+    table, actions = row.tracker.connection(), [due.set(Path(TaskRow.wait_until))]
     with suppress(Refused):
-        send(table, "UpdateItem", {**request, "Key": row.tracker.key(row.task_id)})
+        send(table, "UpdateItem", single_request(table, row.tracker.key(row.task_id), condition, actions))
 
 
 def _if_ended(model: type[TaskRow], name: str, task_id: str, row: TaskRow | None) -> Action | None:
@@ -89,5 +83,4 @@ def _if_ended(model: type[TaskRow], name: str, task_id: str, row: TaskRow | None
         if None in (row.status, row.creation) or (in_turn and not model.tracker.ends_at(row.status)):
             return None
         condition = (TaskRow.status == row.status) & (TaskRow.creation == row.creation)
-    check = model.tracker.connection().get_operation_kwargs("", "", condition=condition)
-    return {"ConditionCheck": {**check, "Key": key}}
+    return {"ConditionCheck": single_request(model.tracker.connection(), key, condition)}
