@@ -47,6 +47,16 @@ DYNAMODB_ERRORS = (PynamoDBException, BotoCoreError, ClientError)
 
 _JSON = "application/json"
 _WITH_SUFFIX = "pynamodb_tracker.json"
+# All pages of a process share the templates, because it takes a tenth of a second to compile them.
+_TEMPLATES = jinja2.Environment(
+    loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
+    autoescape=True,
+    undefined=jinja2.StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_TEMPLATES.filters |= words.FILTERS
+_TEMPLATES.globals |= {"charts": charts, "Status": Status, "now": words.now, "NEVER": clock.NEVER, "WAITS": WAITS}
 _TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 _ONLY_IN_HTML = frozenset({"allowed", "given", "selected", "pages", "most_shown", "sendable", "sends"})
 """Only for forms and links, so not in JSON."""
@@ -92,21 +102,6 @@ class Page:
         # Answers expire a bit before the page refreshes, so that a refresh gets new ones.
         self.cache = Cache(max(settings.refresh * 0.9, timedelta(seconds=1)))
         self._location = cache(location)  # botocore takes a millisecond
-        self._templates = jinja2.Environment(
-            loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
-            autoescape=True,
-            undefined=jinja2.StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        self._templates.filters |= words.FILTERS
-        self._templates.globals |= {
-            "charts": charts,
-            "Status": Status,
-            "now": words.now,
-            "NEVER": clock.NEVER,
-            "WAITS": WAITS,
-        }
 
     def show(
         self,
@@ -132,7 +127,7 @@ class Page:
             found = plain({**about, "cost": spent, "cost_of_all_views": self.cache.total, **age})
             return Response(exact_json.dumps(found, indent=2), code, media_type=_JSON)
         words.AS_OF.set(None if answer is None else answer.time)
-        html = self._templates.get_template(template).render(
+        html = _TEMPLATES.get_template(template).render(
             url=url,
             to=None if model is None else partial(self.url, request, model),
             model=model,

@@ -13,7 +13,7 @@ from tests.support.shop import AppTask, Order
 from tests.support.workers import succeed
 from tests.work.test_polling import Poller
 
-PARKED = 1000
+PARKED = 200
 NEVER = "9999-12-31T23:59:59.999999+0000"
 _MOST_WRITES = 25
 
@@ -45,7 +45,7 @@ def polled() -> Requests:
 
 
 @pytest.mark.usefixtures("engine", "stopped_clock")
-def test_a_thousand_parked_tasks_cost_a_worker_no_request_and_no_refused_claim(stopped_clock: StoppedClock) -> None:
+def test_hundreds_of_parked_tasks_cost_a_worker_no_request_and_no_refused_claim(stopped_clock: StoppedClock) -> None:
     without = polled()
     Order.delete_task("o-1")
     Order.delete_task("o-2")

@@ -17,7 +17,7 @@ from tests.work.test_polling import Poller
 
 engine = opened(AppTask, scope="function")
 
-MINUTES = 4
+MINUTES = 2
 DOCUMENTED = 1_100
 """Read units per hour, step and shard, of docs/explanation/cost.md."""
 

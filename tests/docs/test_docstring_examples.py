@@ -12,7 +12,6 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, NoReturn
 
-import boto3
 import pytest
 from pynamodb.attributes import UnicodeAttribute
 from pynamodb.connection import Connection
@@ -35,6 +34,7 @@ from pynamodb_tracker import (
     web,
 )
 from pynamodb_tracker.testing.tables import close_local_tables
+from tests.support.engines import Engine, opened
 
 MODULES = (pynamodb_tracker, aws_lambda, web, instrumentation, opentelemetry, apscheduler, testing)
 
@@ -223,18 +223,14 @@ def test_three_or_more_parameters_are_explained_one_by_one() -> None:
     assert len(unexplained) > 30
 
 
-@pytest.fixture(scope="module")
-def client() -> Iterator[Any]:
-    with testing.local_table(AppTask):
-        yield boto3.client("dynamodb", "us-east-1")
+engine = opened(AppTask, scope="module")
 
 
 @pytest.mark.parametrize("name", [name for name in EXAMPLES if name != "local_server"])  # which needs dynoxide
-def test_an_example_runs(name: str, client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_example_runs(name: str, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     monkeypatch.setattr(Order.confirm_payment, "function", None)  # one example binds another
-    for row in client.scan(TableName="examples")["Items"]:  # what the example before this one has left
-        client.delete_item(TableName="examples", Key={name: row[name] for name in ("task_id", "use_case_id")})
+    engine.empty()  # of what the example before this one has left
     code = compile(EXAMPLES[name], name, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     names = GIVEN | {key: getattr(module, key) for module in MODULES for key in module.__all__}
     lost = pytest.raises(LockLostError) if name == "BoundStep.unlock" else nullcontext()

@@ -1,4 +1,4 @@
-"""Runs files with pytest, each in its own process: `python -m tests.support.pasted FILE...`.
+"""Runs pages as modules, each in its own process: `python -m tests.support.pasted FILE...`. pytest runs their tests.
 
 The processes are forked from this one, which has already imported the slow modules. It prints a line of JSON per file.
 """
@@ -9,9 +9,12 @@ import gc
 import importlib
 import json
 import os
+import re
+import runpy
 import sys
 import tempfile
 import traceback
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, cast
@@ -20,7 +23,12 @@ import pytest
 
 from pynamodb_tracker import Step, Task, UseCase
 from pynamodb_tracker.testing import local_table
-from tests.support.quick_botocore import leave_signatures_out, share_descriptions
+from tests.support.quick_botocore import (
+    leave_signatures_out,
+    pass_items_on,
+    remember_names_and_endpoints,
+    share_descriptions,
+)
 from tests.support.quick_moto import hurry
 
 AT_ONCE = os.cpu_count() or 1
@@ -55,7 +63,7 @@ class Warm(WarmTask):
 
 
 def run(files: list[Path]) -> Iterator[dict[str, object]]:
-    """Yield each file's pytest exit code and output."""
+    """Yield each file's exit code and output."""
     with local_table(WarmTask):
         Warm.create("w-1")
     with contextlib.redirect_stdout(sys.stderr):
@@ -90,20 +98,12 @@ def _run_in_child(file: Path, output: int) -> None:
         os.chdir(folder)
         loop = asyncio.new_event_loop()  # for libraries that expect one, such as Mangum
         asyncio.set_event_loop(loop)
-        options = [
-            "-q",
-            "-W",
-            "error",
-            "-W",
-            "ignore::pytest.PytestAssertRewriteWarning",
-            "-p",
-            "no:cacheprovider",
-            "--import-mode=importlib",
-            "-o",
-            f"python_files={file.name}",  # pytest also rewrites every module whose name matches
-            f"--confcutdir={file.parent}",  # or it looks at everything in the folders above
-        ]
-        code = int(pytest.main([*options, "-c", os.devnull, "--rootdir", str(file.parent), str(file)]))
+        if re.search(r"^ *def test_", file.read_text(encoding="utf-8"), re.MULTILINE):
+            code = _run_tests(file)
+        else:
+            warnings.simplefilter("error")
+            runpy.run_path(str(file), run_name=file.stem)
+            code = 0
     except BaseException:  # noqa: BLE001 - the process ends here, and its parent shows the output
         traceback.print_exc()
     finally:
@@ -112,9 +112,28 @@ def _run_in_child(file: Path, output: int) -> None:
         os._exit(code)
 
 
+def _run_tests(file: Path) -> int:
+    options = [
+        "-q",
+        "-W",
+        "error",
+        "-W",
+        "ignore::pytest.PytestAssertRewriteWarning",
+        "-p",
+        "no:cacheprovider",
+        "--import-mode=importlib",
+        "-o",
+        f"python_files={file.name}",  # pytest also rewrites every module whose name matches
+        f"--confcutdir={file.parent}",  # or it looks at everything in the folders above
+    ]
+    return int(pytest.main([*options, "-c", os.devnull, "--rootdir", str(file.parent), str(file)]))
+
+
 if __name__ == "__main__":
     leave_signatures_out()
+    remember_names_and_endpoints()
     share_descriptions()
+    pass_items_on()
     hurry()
     for ended in run([Path(name) for name in sys.argv[1:]]):
         print(json.dumps(ended), flush=True)  # noqa: T201 - the test reads it

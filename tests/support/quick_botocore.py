@@ -2,10 +2,13 @@
 
 import functools
 import json
+import weakref
 from typing import Any
 
 import botocore.session
+from botocore import hooks
 from botocore.auth import SigV4Auth
+from botocore.client import ClientCreator
 from botocore.exceptions import NoCredentialsError
 from botocore.hooks import EventAliaser
 from botocore.loaders import create_loader
@@ -18,7 +21,11 @@ _init_aliaser = EventAliaser.__init__
 _construct_endpoint = EndpointRulesetResolver.construct_endpoint
 _serialize = JSONSerializer._serialize
 _handle_json_body = JSONParser._handle_json_body
+_load_service_model = ClientCreator._load_service_model
+_accepts_kwargs = hooks.accepts_kwargs
 _aliases: dict[str, str] = {}
+_service_models: dict[tuple[str, str | None], Any] = {}
+_handlers: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
 
 _OPERATIONS = (
     *("GetItem", "PutItem", "UpdateItem", "DeleteItem", "Query", "Scan"),
@@ -36,6 +43,23 @@ def leave_signatures_out() -> None:
 def share_descriptions() -> None:
     """Let all sessions share AWS's service descriptions, because reading them takes longer than most tests."""
     botocore.session.create_loader = functools.cache(create_loader)
+    ClientCreator._load_service_model = _share_service_model
+    hooks.accepts_kwargs = _takes_keywords
+
+
+def _share_service_model(creator: ClientCreator, service_name: str, api_version: str | None = None) -> Any:
+    of_service = (service_name, api_version)
+    if of_service not in _service_models:
+        _service_models[of_service] = _load_service_model(creator, service_name, api_version)
+    return _service_models[of_service]
+
+
+def _takes_keywords(handler: Any) -> bool:
+    """Look once at each function that is registered for an event. A session registers more than a hundred."""
+    code = getattr(handler, "__code__", handler)
+    if code not in _handlers:
+        _handlers[code] = _accepts_kwargs(handler)
+    return _handlers[code]
 
 
 def remember_names_and_endpoints() -> None:

@@ -11,7 +11,7 @@ from collections import deque
 from copy import deepcopy
 from typing import Any
 
-from moto.core import responses, utils
+from moto.core import models, responses, utils
 from moto.core.botocore_stubber import BotocoreStubber
 from moto.core.serialize import ResponseSerializer
 from moto.dynamodb.comparisons import ConditionExpressionParser
@@ -21,6 +21,7 @@ from moto.dynamodb.models.table import Table
 from moto.dynamodb.parsing import ast_nodes, expressions, validators
 from moto.dynamodb.responses import DynamoHandler
 from moto.utilities.utils import get_partition
+from responses import CallbackResponse
 
 _Traverser, _Node, _Leaf, _Expression, _Function, _UpdateParser, _Counts, _Overlaps = (  # moto's types are hidden
     getattr(module, name)
@@ -44,6 +45,7 @@ def hurry() -> None:
     for owner, name, quicker in (
         (BotocoreStubber, "process_request", _process),
         (DynamoHandler, "serialized", _serialize),
+        (models, "CallbackResponse", functools.cache(CallbackResponse)),  # of each address, at each start
         (responses, "gen_amzn_requestid_long", _number_request),
         (_UpdateParser, "make", staticmethod(_parsed)),  # callers copy before changing it
         (ConditionExpressionParser, "parse", _parse),
@@ -62,7 +64,7 @@ def hurry() -> None:
 
 
 _URL = re.compile(r"https?://dynamodb\.([a-z0-9-]+)\.amazonaws\.com/?")
-_QUICK = re.compile(rb"DynamoDB_\d+\.(\w*(?:Items?|Statement)|Query|Scan)")
+_QUICK = re.compile(rb"DynamoDB_\d+\.(\w*(?:Items?|Statement|Table|TimeToLive)|Query|Scan)")
 """Operations with inputs and outputs that already have the form in which they are sent."""
 _process_any = BotocoreStubber.process_request
 _serialize_any = DynamoHandler.serialized

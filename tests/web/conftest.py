@@ -12,6 +12,7 @@ from pynamodb_tracker.testing import StoppedClock
 from pynamodb_tracker.web import dashboard, decisions
 from tests.support.engines import empty_tables, opened
 from tests.web.shop import Order, ShopTask
+from tests.web.trouble import plant
 
 OWN = {"Sec-Fetch-Site": "same-origin"}
 """What a browser says of a request from a page's own form."""
@@ -34,6 +35,15 @@ def counted(shop: StoppedClock, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
     monkeypatch.setattr(Order.use_case_id, "count_transitions", True)
     yield
     flow._forget()
+
+
+@pytest.fixture
+def trouble(shop: StoppedClock, monkeypatch: pytest.MonkeyPatch, counted: None) -> StoppedClock:  # noqa: ARG001 - it counts
+    """Plant every trouble, in steps that can be paused, and send each count at once."""
+    monkeypatch.setattr(flow, "_MOST", 1)
+    monkeypatch.setattr(Order.use_case_id, "pausable", True)
+    plant(shop)
+    return shop
 
 
 @pytest.fixture

@@ -9,14 +9,12 @@ import pytest
 from starlette.testclient import TestClient
 
 from pynamodb_tracker import ExecutionContext, LockLostError, Repeat
-from pynamodb_tracker.control import flow
 from pynamodb_tracker.testing import StoppedClock
 from tests.support.rows import change
 from tests.web.conftest import Open
 from tests.web.shop import CarrierError, Nightly, Order, Refund, leave
 from tests.web.test_decisions import SIGNAL, fields_of
 from tests.web.test_views import text_of
-from tests.web.trouble import plant
 
 
 @pytest.fixture(autouse=True)
@@ -166,18 +164,10 @@ def test_all_tasks_of_a_customer(open_page: Open) -> None:
     assert ada.clicks <= 2
 
 
-@pytest.fixture
-def trouble(shop: StoppedClock, monkeypatch: pytest.MonkeyPatch, counted: None) -> None:  # noqa: ARG001 - it counts
-    """Plant every trouble, in steps that can be paused, and send each count at once."""
-    monkeypatch.setattr(flow, "_MOST", 1)
-    monkeypatch.setattr(Order.use_case_id, "pausable", True)
-    plant(shop)
-
-
 @pytest.mark.usefixtures("trouble")
 def test_what_is_stuck_and_why_and_what_grows_is_on_the_first_page(open_page: Open) -> None:
     ada = Operator(open_page(), "/")
-    assert "18 failed at Order.ship : CarrierError: HTTP 503" in ada.text
+    assert "12 failed at Order.ship : CarrierError: HTTP 503" in ada.text
     assert "Nobody runs Order.reserve_stock : 3 locks expired" in ada.text
     assert "Order split is blocked by refund split/1 , which gave up" in ada.text
     assert "/ h: growing" in ada.text
