@@ -27,7 +27,7 @@ def test_from_the_next_read_of_an_old_program_on_no_order_passes_a_required_step
         item.require(order, FRAUD, "ada")
         assert {each.hear() for each in programs} == {"read"}
         late = order.create_many((f"late-{number}" for number in range(ORDERS)), threads=25).succeeded
-        until(lambda: not order.reserve.pending.count())
+        until(lambda: not order.reserve.pending.count() and not order.reserve.in_progress.count())
         for each in programs:
             each.go()
         reports = [each.report() for each in programs]
