@@ -13,7 +13,7 @@ from tests.benchmarks.ways import missing
 MODULES = {
     "botocore": "botocore.session",
     "PynamoDB": "pynamodb.models",
-    "pynamodb_tracker": "pynamodb_tracker",
+    "pynamodb_tracker": "pynamodb_tracker.task.task",  # the package itself imports nothing
     "pynamodb_tracker.opentelemetry": "pynamodb_tracker.opentelemetry",
     "pynamodb_mate, status tracker": "pynamodb_mate.patterns.status_tracker.api",
     "Powertools idempotency, its DynamoDB layer": "aws_lambda_powertools.utilities.idempotency.persistence.dynamodb",
