@@ -97,6 +97,7 @@ def hooked() -> Iterator[Callable[[Hook], Callable[[], None]]]:
     yield add
     for remove in removals:
         remove()
+    INSIDE.set(None)  # a worker that died has not left its block
 
 
 @pytest.fixture
