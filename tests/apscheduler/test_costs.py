@@ -7,7 +7,7 @@ import pytest
 
 from tests.apscheduler.jobs import at, due, modify, new_job, new_store
 from tests.support.engines import only_dynoxide
-from tests.support.network import Network
+from tests.support.network import Network, passing
 from tests.support.recorder import recorded
 
 pytestmark = [pytest.mark.usefixtures("table", "clock"), only_dynoxide]
@@ -36,6 +36,7 @@ def billed(network: Network) -> Billed:
         requests.clear()
         network.rule = rule
         act(*arguments)
+        network.rule = passing
         return list(requests)
 
     return call

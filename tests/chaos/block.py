@@ -166,7 +166,7 @@ class Block:
 
     def got_part(self, ctx: Any, name: str, result: int) -> None:
         """Record whose result it got, and whether that is known to be stored."""
-        self.tell("got", name=name, result=result, stored=not ctx._journal.additions["checkpoints"]._unsaved)
+        self.tell("got", name=name, result=result, stored=not ctx._journal.additions["checkpoints"].is_unsaved)
 
     def _write(self, what: str, write: Callable[[], object]) -> None:
         self.tell("write", what=what, records=self.records)

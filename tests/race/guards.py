@@ -423,6 +423,7 @@ GUARDS = [
     Guard("unfinished", runs.frozen_success, by_status),
     Guard("REMOVE postponed", runs.postponed_before_a_success, leaving_out("succeed", "postpone_count")),
     Guard("REMOVE postponed", runs.postponed_before_a_reopen, leaving_out("reopen", "postpone_count")),
+    Guard("MINE", runs.postponed_late, Without("held_by_run", "fail")),
     Guard("MINE", runs.woken_surrender, Without("held_by_run", "give up")),
     Guard("MINE", runs.woken_extension, Without("held_by_run", "extend")),
     Guard("MINE", runs.woken_settle, Without("held_by_run", "settle")),

@@ -64,6 +64,18 @@ def postponed_before_a_reopen(world: World) -> bool:
     return world.task.postpone_count is not None
 
 
+def postponed_late(world: World) -> bool:
+    """Return whether a late copy of a postponement changes a task that another worker holds since."""
+    late = Hold()
+    world.mine.create("o")
+    with contextlib.suppress(RetryLater), world.mine.confirm.start("o"):
+        world.goes_wrong(late)
+        raise RetryLater(timedelta(0), use_attempt=False)
+    world.freeze(world.theirs.confirm, "o")
+    arrive(world.proxy, late)
+    return bool(world.task.state != world.mine.confirm.in_progress)
+
+
 def landed_success(world: World) -> bool:
     """Return whether an applied success counts as lost if its answer was lost and the next step was claimed."""
     world.mine.create("o")
