@@ -8,32 +8,8 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-__all__ = [
-    "ConcurrencyLimitReachedError",
-    "DefinitionError",
-    "GiveUp",
-    "LockLostError",
-    "NestedConcurrencyLimitError",
-    "PayloadMismatchError",
-    "RetryLater",
-    "SignalAlreadyReceivedError",
-    "StepPausedError",
-    "TaskAlreadyExistsError",
-    "TaskAlreadySucceededError",
-    "TaskCancelledError",
-    "TaskFormatError",
-    "TaskIgnoredError",
-    "TaskLockedError",
-    "TaskNotFoundError",
-    "TaskNotReadyError",
-    "TaskNotStartableError",
-    "TrackerError",
-    "ValueNotStorableError",
-]
-
 INSTALLABLE = "PATH-OF-THE-CLONE"
 """The argument of `pip install` in messages and on pages. The first release changes it to "pynamodb-tracker"."""
-
 
 if TYPE_CHECKING:
     from typing import Protocol

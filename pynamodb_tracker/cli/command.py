@@ -235,8 +235,6 @@ def table_class(app: str) -> Iterator[type[Task]]:
 
 @dataclass(frozen=True, slots=True)
 class UseCases:
-    """The use cases that `--app` and `--use-case` select."""
-
     app: str
     name: str | None
     models: Sequence[type[Task]]
@@ -277,7 +275,6 @@ class UseCases:
         return step_named(found[0] if found else self.models[0], step)
 
     def steps(self, name: str | None) -> dict[type[Task], list[BoundStep[Any]]]:
-        """Return the named step or all steps, by use case."""
         if name is None:
             return {model: steps_of(model) for model in self.models}
         step = self.step(name)

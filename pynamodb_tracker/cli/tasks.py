@@ -111,7 +111,6 @@ class Damaged:
 def print_tasks(
     found: Iterator[Task], kind: Status | str | None, most: int | None, none: str, *, as_json: bool
 ) -> bool:
-    """Print tasks, and return whether any is damaged."""
     damaged, shown = Damaged(own_too=True), islice(found, most)
     if as_json:
         say_json_array(map(task_as_json, damaged.reported(shown)))

@@ -80,10 +80,6 @@ def _forget() -> None:
     _counts.clear()
 
 
-def _bucket_of(took: timedelta) -> int:
-    return bisect_left(BOUNDS, took.total_seconds())
-
-
 def quantile(buckets: Sequence[int], share: float) -> timedelta | None:
     """Return about how long this share of counted successes took at most."""
     left = share * sum(buckets)
@@ -120,7 +116,8 @@ def count_end(journal: Journal[Any], *, has_created: bool) -> None:
         if journal.next_code != codes.succeeded:
             names += [f"{LEFT}#{codes.pending}", f"{CAME}#{journal.next_code}"]
         if journal.claim.start_time is not None:
-            names.append(f"{TOOK}{_bucket_of(clock.now() - journal.claim.start_time)}#{codes.pending}")
+            took = (clock.now() - journal.claim.start_time).total_seconds()
+            names.append(f"{TOOK}{bisect_left(BOUNDS, took)}#{codes.pending}")
     count(model, *names)
     follow_ups = journal.additions.get("follow_ups")
     for created in follow_ups.made_due() if follow_ups and outcome == "succeeded" else ():

@@ -153,7 +153,6 @@ def _wait_attributes(name: str, until: datetime | timedelta | None) -> tuple[Ite
 def attributes_of_exported(
     task_id: str, awaits: Collection[str], signals: Mapping[str, Mapping[str, Any]], until: datetime | None
 ) -> tuple[Item, datetime | None]:
-    """Return an exported task's attributes and due time."""
     if both := {*awaits} & signals.keys():
         raise ValueError(f"it awaits {', '.join(sorted(both))}, but has already received it: remove one")
     stored: Item = {}

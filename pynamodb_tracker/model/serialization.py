@@ -157,7 +157,6 @@ class DecimalAttribute(Attribute[Decimal]):
         return f"{number:f}" if -MAX_DIGITS < number.adjusted() < MAX_DIGITS else str(number)
 
     def deserialize(self, value: str) -> Decimal:
-        """Return the number."""
         return Decimal(value)
 
 

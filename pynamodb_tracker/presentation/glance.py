@@ -111,7 +111,6 @@ class Glance:
         return found
 
     def of_tables(self) -> list[type[Task]]:
-        """Return one use case per table."""
         return list({id(model.tracker.table): model for model in reversed(self.models)}.values())
 
 

@@ -45,8 +45,6 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Lateness:
-    """How late a step is."""
-
     step: BoundStep[Any]
     late: dict[Status, timedelta]  # how long the first pending task and the first failed task have been due
     locks: Number  # the expired ones

@@ -93,8 +93,6 @@ def claim(
 
 
 class _Call(Generic[T]):
-    """The claims of one call."""
-
     def __init__(
         self,
         statements: StepStatements[T],
@@ -125,7 +123,9 @@ class _Call(Generic[T]):
                 claim = self._send(new or code, shows_row=self.creates or not detailed)
             except Refused as refused:
                 if not (detailed or refused.repeated or also_from or self._is_worth_reading(refused.item)):
-                    raise self._unexplained_refusal() from None
+                    why = f"cannot {self.operation} {statements.model.__name__} {self.task_id!r}: refused"
+                    hint = "Start it with detailed_error=True to see why"
+                    raise TaskNotStartableError(f"{why}. {hint}", task_id=self.task_id) from None
                 item = refused.item
             except PynamoDBConnectionError as error:
                 raise_if_damaged(statements.model, self.task_id, error)
@@ -162,10 +162,6 @@ class _Call(Generic[T]):
         response = statements.send(claim, self.task_id, until=now + self.lock_for, shows_row=shows_row)
         before: Item = response["Attributes"]
         return Claim(statements, load(statements.model, claim.stored_after(before)), token, before)
-
-    def _unexplained_refusal(self) -> TaskNotStartableError:
-        why = f"cannot {self.operation} {self.statements.model.__name__} {self.task_id!r}: refused"
-        return TaskNotStartableError(f"{why}. Start it with detailed_error=True to see why", task_id=self.task_id)
 
     def _find_row(self, item: Item | None, *, is_shown: bool) -> T:
         """Return the row that refused a claim, unless the refusal shows that there is none."""

@@ -64,7 +64,6 @@ def time_of(query: Mapping[str, str], name: str) -> datetime | None:
 
 
 def whole_number(query: Mapping[str, str], name: str, default: int, most: int) -> int:
-    """Return the number from 0 to `most` in a field."""
     text = query.get(name) or str(default)
     if not (text.isascii() and text.isdecimal() and len(text) <= len(str(most))):
         raise FieldError(name, f"{name} must be a number up to {most:,}.")

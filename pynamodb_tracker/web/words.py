@@ -68,7 +68,6 @@ def money(dollars: float) -> str:
 
 
 def json_text(value: object) -> str:
-    """Return a value as JSON, and a text as it is."""
     if isinstance(value, str):
         return escaped(value)
     indent = 2 if isinstance(value, dict | list) else None

@@ -121,7 +121,6 @@ class OptionalParticipant(Participant):
     """An interrupt to raise again after the end is recorded."""
 
     def note(self, problem: str) -> None:
-        """Log a problem and keep it."""
         raise NotImplementedError
 
 
