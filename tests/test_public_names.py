@@ -151,7 +151,7 @@ def test_every_public_method_explains_itself() -> None:
 
 def test_every_error_is_imported_from_the_package_and_under_tracker_error() -> None:
     classes: list[type] = [each for each in vars(exceptions).values() if inspect.isclass(each)]
-    errors = {each.__name__: each for each in classes if issubclass(each, Exception)}
+    errors: dict[str, type] = {each.__name__: each for each in classes if issubclass(each, Exception)}
     assert errors.keys() - {"TaskError"} <= set(pynamodb_tracker.__all__)  # the base of errors about one task
     for error in (aws_lambda.UnreadableEventError, *errors.values()):
         assert issubclass(error, exceptions.TrackerError)
