@@ -84,6 +84,9 @@ class Interrupts:
         self.struck_at: float | None = None
         """When the last run was interrupted, or None."""
         self._errors = ErrorsLogged()
+
+    def begin(self) -> None:
+        """Handle the signal and watch the log, until this process ends."""
         logging.getLogger("pynamodb_tracker").addHandler(self._errors)
         signal.signal(signal.SIGUSR1, self._raise)
 

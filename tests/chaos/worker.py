@@ -77,6 +77,7 @@ class Worker:
         """By step, the due tasks when this worker last looked."""
         self.ending = threading.Event()
         self.interrupts = Interrupts()
+        self.interrupts.begin()
         self.queues = QueueMoves(settings, log, self.order, self.interrupts, calm=calm)
 
     def work(self) -> None:
