@@ -297,7 +297,6 @@ def _earlier_turn(following: Occurrence | None, asked: datetime | None, rule: Re
 
 
 def _turn_at(following: Occurrence | None, rule: Repeat | None = None, extra_time: datetime | None = None) -> Turn:
-    """Return the turn at an occurrence, or at an extra time, with a new rule."""
     values = {**_NO_TURN, "extra_time": extra_time}
     if rule is not None:
         values["repeat"] = rule

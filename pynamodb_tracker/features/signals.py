@@ -123,9 +123,9 @@ class Sent(Generic[T_co]):
 
     task: T_co
     effect: Effect
-    """`resumed` if the signal makes the task due, or `early` if the task did not wait for it yet. `late` if the limit
-    has passed, or the task has failed or is ignored. `stored` if the task still waits, or had this signal. `cancelled`
-    if the task was cancelled."""
+    """`resumed` if the signal makes the task due, or `early` if the task did not wait for it yet. `late` if a run has
+    begun without it, or the task has failed or is ignored. `stored` if the task still waits, or had this signal.
+    `cancelled` if the task was cancelled."""
     will_be_read: bool
     """Whether a run can still act on the signal, or has. False if the task continued without it or was cancelled: the
     signal is not stored, and a payment may have to be refunded."""

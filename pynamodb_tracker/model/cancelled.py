@@ -24,6 +24,7 @@ class CancelRecord(NamedTuple):
     """The token of the wait for children that this has ended, or None if the task waited for none."""
 
     def stored(self) -> Item:
+        """Return the stored form."""
         texts = {"time": clock.stamp(self.time), "by": self.by, "reason": self.reason}
         texts |= {} if self.join is None else {"join": self.join}
         return {"step": {NUMBER: str(self.step)}, **{name: {STRING: text} for name, text in texts.items()}}

@@ -71,6 +71,7 @@ class FindBy(GlobalSecondaryIndex[T]):  # type: ignore[no-untyped-call]  # Pynam
         return copy(self)  # with the attribute of the class
 
     def mistakes(self, model: type[TaskRow]) -> Iterator[str]:
+        """Yield mistakes in its declaration."""
         stored, name = self.attribute.attr_name, self.Meta.index_name
         if not any(each is self.attribute for each in model.get_attributes().values()):
             yield f": FindBy({stored}) takes an attribute of the table's class that no use case declares again"

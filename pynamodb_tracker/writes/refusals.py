@@ -214,7 +214,6 @@ def too_slow(claim: Claim[T], lock_for: timedelta) -> TaskNotStartableError:
 
 
 def lock_lost_error(claim: Claim[T], operation: str, found: TaskRow | None) -> LockLostError:
-    """Return the error for a lost lock, as the row shows it."""
     task, advice = claim.task, ". Use a longer lock_for, or call extend_lock() in time"
     if found is None:
         now_is = "the task was deleted"
