@@ -158,5 +158,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    """Return all names, imported or not."""
     return sorted({*globals(), *__all__})

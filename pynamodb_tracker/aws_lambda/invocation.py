@@ -70,9 +70,12 @@ class RunningInvocation:
         self.context = context
         self.times = TaskTimes() if times is None else times
         self.on_start: Callable[[InvocationAttempt], None] | None = None  # called between a claim and its block
-        found: object = None if context is None else context.aws_request_id
-        self.request_id = found if isinstance(found, str) else None
         self._is_first = True
+
+    @property
+    def request_id(self) -> str | None:
+        found: object = None if self.context is None else self.context.aws_request_id
+        return found if isinstance(found, str) else None
 
     @property
     def remaining(self) -> timedelta | None:

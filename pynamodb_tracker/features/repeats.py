@@ -307,7 +307,6 @@ def _turn_at(following: Occurrence | None, rule: Repeat | None = None, extra_tim
 
 
 def _changes(stored: Item, values: Mapping[str, Any]) -> Changes:
-    """Return the values that differ from the stored ones, as changes."""
     changes: dict[str, tuple[Attribute[Any], dict[str, Any] | None]] = {}
     for name, value in values.items():
         attribute: Attribute[Any] = getattr(TaskRow, name)

@@ -49,7 +49,6 @@ def ago(time: datetime | None) -> str:
 
 
 def since(time: datetime | None) -> str:
-    """Return how long ago a time was, as in `4m`."""
     return "?" if time is None else span(now() - time)
 
 

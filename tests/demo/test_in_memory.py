@@ -2,13 +2,13 @@
 
 import io
 import re
-import threading
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 from pynamodb_tracker import BoundStep
+from pynamodb_tracker.cli.interrupts import StopRequest
 from pynamodb_tracker.demo import pipeline, session
 from pynamodb_tracker.demo.orders import MAX_ATTEMPTS, Accident, draw_accidents, generate_orders
 from pynamodb_tracker.demo.pipeline import Order
@@ -138,7 +138,7 @@ def test_orders_that_do_not_end_where_they_should_are_reported(monkeypatch: pyte
 
 
 def test_the_demo_ends_soon_after_it_is_told_to_stop(monkeypatch: pytest.MonkeyPatch) -> None:
-    stopped, looks = threading.Event(), list[object]()
+    stopped, looks = StopRequest(), list[object]()
 
     def stop(*_: object) -> None:
         looks.append(_)

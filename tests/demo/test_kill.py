@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 from rich.console import Console
 
+from pynamodb_tracker.cli.interrupts import StopRequest
 from pynamodb_tracker.demo import DemoError, kill
 
 
@@ -30,9 +31,8 @@ def test_ctrl_c_leaves_the_end_of_the_workers_to_the_demo(monkeypatch: pytest.Mo
 
 
 def test_the_scene_ends_when_it_is_told_to_stop(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kill, "_kill_in_the_middle", lambda *_: None)
-    stopped = threading.Event()
-    stopped.set()
+    stopped = StopRequest()
+    monkeypatch.setattr(kill, "_kill_in_the_middle", lambda *_: stopped.set())
     with pytest.raises(KeyboardInterrupt):
         kill.run(Console(file=io.StringIO()), stopped)
 

@@ -248,7 +248,6 @@ def stuck(
 
 
 def _find_blocked(steps: Iterable[Sequence[BoundStep[Any]]]) -> list[Blocked]:
-    """Return the blocked tasks of steps by use case."""
     checked = list(map(find_blocked, steps))
     if any(is_cut for _, is_cut in checked):
         terminal.warn(f"only the first {MOST_CHECKED} waiting tasks were checked: list --waiting lists all")

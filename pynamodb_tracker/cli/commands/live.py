@@ -293,7 +293,7 @@ def _keys() -> Iterator[Callable[[float], bytes | None]]:
     def pressed(seconds: float) -> bytes | None:
         return os.read(sys.stdin.fileno(), 8) if select([sys.stdin], [], [], seconds)[0] else None
 
-    if sys.stdin is None or not sys.stdin.isatty() or os.name == "nt":  # only Ctrl-C quits
+    if sys.stdin is None or sys.stdin.closed or not sys.stdin.isatty() or os.name == "nt":  # only Ctrl-C quits
         yield time.sleep
         return
     import termios  # noqa: PLC0415 - not on Windows
