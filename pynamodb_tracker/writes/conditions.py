@@ -63,7 +63,9 @@ class PreparedWrite:
             if source is not None and expression in rendered:
                 rendered[expression] = Rendered.of(rendered[expression], source, values)
         self._rendered = rendered
-        self._values = [(place, kind, value) for place, typed in values.items() for kind, value in typed.items()]
+        typed = [(place, kind, value) for place, each in values.items() for kind, value in each.items()]
+        self._open = [(place, kind, value) for place, kind, value in typed if isinstance(value, Parameter)]
+        self._fixed = {place: {kind: value} for place, kind, value in typed if not isinstance(value, Parameter)}
 
     def as_action(self, operation: str, key: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the write as a transaction's action, such as an "Update"."""
@@ -71,9 +73,7 @@ class PreparedWrite:
 
     def request(self, key: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the request for one row, with a stored value per parameter."""
-        filled = {
-            place: {kind: values[value] if type(value) is Parameter else value} for place, kind, value in self._values
-        }
+        filled = {**self._fixed, **{place: {kind: values[name]} for place, kind, name in self._open}}
         return {**self._rendered, KEY: key, EXPRESSION_ATTRIBUTE_VALUES: filled}
 
 

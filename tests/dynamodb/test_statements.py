@@ -17,7 +17,7 @@ from pynamodb_tracker.dynamodb import partiql
 from pynamodb_tracker.model.changes import Changes
 from pynamodb_tracker.transitions import StepStatements
 from pynamodb_tracker.transitions.success import build_success
-from pynamodb_tracker.writes.conditions import Parameter, PreparedWrite
+from pynamodb_tracker.writes.conditions import PreparedWrite
 from pynamodb_tracker.writes.lock import Journal
 from tests.engine.engine import Engine
 from tests.support.writes import Order, as_told, claim_of, rendered, told_name, writes_of_deliver, writes_of_ship
@@ -160,8 +160,7 @@ class Values(dict[str, Any]):
     """A value for every slot: texts between LOWER and HIGHER, and so are numbers."""
 
     def __init__(self, write: PreparedWrite, **given: str) -> None:
-        slots = ((name, kind) for _, kind, name in write._values if isinstance(name, Parameter))
-        self.kinds = {name: kind for name, kind in slots if not name.startswith("own own_")}
+        self.kinds = {name: kind for _, kind, name in write._open if not name.startswith("own own_")}
         self.slots = {told_name(name): name for name in self.kinds}
         super().__init__({name: _value(name, kind) for name, kind in self.kinds.items()} | given)
 
