@@ -39,15 +39,12 @@ class StopRequest(threading.Event):
 
     def calls(self, on_stop: Callable[[], object]) -> None:
         self._on_stop = on_stop
-        if self:
+        if self.is_set():
             on_stop()
-
-    def __bool__(self) -> bool:
-        return self.is_set()
 
     @property
     def reason(self) -> int:
-        return self.signal_number or (_SIGPIPE if self else 0)
+        return self.signal_number or (_SIGPIPE if self.is_set() else 0)
 
 
 class StoppableWork(Protocol):

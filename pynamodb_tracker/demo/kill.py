@@ -134,7 +134,7 @@ def run(console: Console, stopped: threading.Event | None = None) -> bool:
 
     Raise DemoError if it cannot run, and KeyboardInterrupt soon after `stopped` is set.
     """
-    gateway, stopped = Gateway(), threading.Event() if stopped is None else stopped
+    gateway, stopped = Gateway(), stopped or threading.Event()
     with quiet(), local_table(DemoTask), serving(gateway) as url:
         RowByHand.create_table(billing_mode="PAY_PER_REQUEST")
         for order_id in ("by-hand", "careful"):

@@ -51,8 +51,7 @@ def run(
     draw_accidents(orders)
     began = time.monotonic()
     expected = Counter(map(end_state, orders))
-    stopped = threading.Event() if stopped is None else stopped  # a request to stop is false until it is set
-    session = _Session(orders, expected, Screen(console, expected), stopped)
+    session = _Session(orders, expected, Screen(console, expected), stopped or threading.Event())
     with ExitStack() as stack:
         stack.enter_context(quiet())
         if server:

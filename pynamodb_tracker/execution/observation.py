@@ -70,8 +70,7 @@ class Observation:
         details.skipped_occurrence = isinstance(by, Journal | TaskNotStartableError) and by.skipped_occurrence
         details.error = error
         details.duration = max(clock.now() - details.start_time, timedelta(0))  # a clock may be set back
-        begun = ["on_end"] * self._begun
-        self._call(*begun, *["on_refuse"] * (len(self.hooks) - self._begun))
+        self._call("on_end", "on_refuse")
 
     def leave(self, error: BaseException | None) -> None:
         """Leave the context managers, the last one first, and then raise an interrupt that came in between."""
@@ -92,14 +91,16 @@ class Observation:
             raise interrupt
 
     def _lose(self, error: LockLostError) -> None:
-        self._call(*["on_lock_lost"] * self._begun, about=(error,))
+        self._call("on_lock_lost", None, error)
 
-    def _call(self, *methods: str, about: tuple[object, ...] = ()) -> None:
-        """Call a method of each hook, in order. Then raise the first interrupt that came."""
+    def _call(self, if_begun: str, otherwise: str | None, *about: object) -> None:
+        """Call a method of each hook that has begun, and one of the others. Then raise the first interrupt."""
         interrupt: BaseException | None = None
-        for hook, method in zip(self.hooks, methods, strict=False):
+        for number, hook in enumerate(self.hooks):
+            method = if_begun if number < self._begun else otherwise
             try:
-                notify(hook, method, self.details, *about)
+                if method is not None:
+                    notify(hook, method, self.details, *about)
             except BaseException as raised:  # noqa: BLE001 - raised below
                 interrupt = interrupt or raised
         if interrupt is not None:

@@ -192,9 +192,9 @@ class StepDefinition(Generic[T]):
     def create(
         self, task_id: str, attributes: Mapping[str, Any], trace: Mapping[str, str] | None, payload: str | None
     ) -> None:
-        of_step = self.model, task_id, self.codes.pending, None
         also = None if payload is None else {self.statements.payload.attr_name: {STRING: payload}}
-        note_created(transitions.create(*of_step, attributes, trace=trace, also=also))
+        code = self.codes.pending
+        note_created(transitions.create(self.model, task_id, code, None, attributes, trace=trace, also=also))
 
     def reopen(
         self,

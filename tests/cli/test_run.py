@@ -412,7 +412,7 @@ def test_a_task_that_is_claimed_at_the_request_to_stop_is_released_and_told(
 
     def interrupted(task_id: str, **options: bool) -> object:
         os.kill(os.getpid(), signal.SIGINT)
-        until(lambda: orders[-1])
+        until(orders[-1].is_set)
         return start(task_id, **options)  # type: ignore[call-overload]  # as it was called
 
     monkeypatch.setattr(Order.pay, "start", interrupted)

@@ -273,7 +273,7 @@ class WatchedBatch:
             for number, source in enumerate(passes):
                 self.runs_ignored = number > 0
                 self._run(source)
-                if self.stop or self.pause:
+                if self.stop.is_set() or self.pause:
                     return
             if self.selection.members:
                 self._run_members()

@@ -130,7 +130,7 @@ class _Load:
 
     def _read_lines(self) -> Iterator[Line]:
         for line in self.source.lines():
-            if self.stop:
+            if self.stop.is_set():
                 raise KeyboardInterrupt
             yield line
 
