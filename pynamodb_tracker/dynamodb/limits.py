@@ -127,8 +127,9 @@ def item_size(item: Mapping[str, Mapping[str, Any]]) -> int:
         if kind == STRING:
             total += len(content.encode())
         elif kind == NUMBER:  # a byte per two significant digits, one or two more, and one for a minus sign
-            digits = str(content).upper().partition("E")[0].replace(".", "").strip("-0")
-            total += len(digits) // 2 + 2 + str(content).startswith("-")
+            text = str(content)
+            digits = text.strip("0") if text.isdigit() else text.upper().partition("E")[0].replace(".", "").strip("-0")
+            total += len(digits) // 2 + 2 + text.startswith("-")
         elif kind == LIST:
             total += 3 + len(content)
             values += content

@@ -210,6 +210,8 @@ class Schema:
         self.steps = tuple(steps)
         self.ends = frozenset({END, CANCELLED, *(codes.ignored for codes in self.steps)})
         waiting = (code for codes in self.steps for code in (codes.pending, codes.failed))
+        self.unindexed = frozenset(() if use_case is None or use_case.index_succeeded else (END,))
+        """The states that the index does not contain."""
         self.lane_codes = frozenset(waiting if use_case is not None and use_case.urgent else ())
         """The states with an urgent lane, a shard of its own for urgent tasks."""
         self._outside_lane = self.ends.union(codes.in_progress for codes in self.steps)
@@ -290,9 +292,11 @@ class Schema:
     def lane(self) -> int | None:
         return self.use_case.read_shards if self.use_case.urgent else None
 
-    def status_key(self, code: int, task_id: str, *, is_urgent: bool = False) -> str:
-        """Return a task's index hash key."""
+    def status_key(self, code: int, task_id: str, *, is_urgent: bool = False) -> str | None:
+        """Return a task's index hash key, or None if the index does not contain this state."""
         use_case, shard = self.use_case, _LANE
+        if code in self.unindexed:
+            return None
         if not (is_urgent and use_case.urgent) or code in self._outside_lane:
             shard = str(zlib.crc32(task_id.encode()) % use_case.status_shards)
         return f"{use_case.prefix}{code}{SEPARATOR}{shard}"
@@ -304,9 +308,6 @@ class Schema:
     def shard_of(self, status_key: str) -> int:
         shard = status_key.rpartition(SEPARATOR)[2]
         return self.use_case.read_shards if shard == _LANE else int(shard)
-
-    def is_indexed(self, code: int) -> bool:
-        return self.use_case.index_succeeded or end_of(code) != "succeeded"
 
     def kept_for(self, code: int) -> timedelta | None:
         """Return how long to keep a task that ended in this state, or None."""

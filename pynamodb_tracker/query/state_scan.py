@@ -80,7 +80,7 @@ class StateScan(Generic[T]):
         with_data: bool = True,
         shards: slice = ALL,
     ) -> None:
-        if not model.tracker.is_indexed(code):
+        if code in model.tracker.unindexed:
             raise TrackerError(
                 f"the index does not contain succeeded tasks of {model.__name__}, because of "
                 f"UseCase({model.tracker.use_case.name!r}, index_succeeded=False): read them by id, or use scan"

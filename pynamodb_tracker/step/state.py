@@ -220,7 +220,7 @@ def counted(model: type[T]) -> dict[State[T], full_scan.Count]:
     """
     found, states = full_scan.counts(model), model._states  # noqa: SLF001 - hidden from users
     unknown: dict[int, State[T]] = {code: State(model, "", None, code) for code in found.keys() - states.keys()}
-    known = {code: state for code, state in {**states, **unknown}.items() if model.tracker.is_indexed(code)}
+    known = {code: state for code, state in {**states, **unknown}.items() if code not in model.tracker.unindexed}
     return {state: found.get(code, full_scan.Count()) for code, state in sorted(known.items())}
 
 

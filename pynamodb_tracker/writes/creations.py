@@ -243,11 +243,11 @@ def _build_item(
 ) -> Item:
     tracker, row_key, created = model.tracker, model.tracker.key(task_id), {"S": clock.stamp(now)}
     code = tracker.steps[0].pending if code is None else code
-    key = {"status_key": {"S": tracker.status_key(code, task_id, is_urgent=is_urgent)}}
+    key = tracker.status_key(code, task_id, is_urgent=is_urgent)
     item: Item = {
         **row_key,
         "status": {"N": str(code)},
-        **(key if tracker.is_indexed(code) else {}),
+        **({} if key is None else {"status_key": {"S": key}}),
         "due_time": {"S": clock.stamp(due)},
         "create_time": created,
         "update_time": created,

@@ -288,27 +288,31 @@ def first_turn(repeat: "Repeat", at: datetime) -> tuple[datetime, Item] | None:
 
 
 def creation_participants(row: TaskRow, item: Item) -> Sequence[Participant]:
-    return _without_none(each.for_creation(row, item) for each in _features(item))
+    return [found for each in _features(item) if (found := each.for_creation(row, item)) is not None]
 
 
 def after_claim(claim: Any) -> Transition | None:
     """Import a claimed row's features, and return the write that one of them needs before the block."""
-    found = [feature.after_claim(claim) for feature in _features(claim.task._row_state.stored)]
-    return next((each for each in found if each is not None), None)
+    write = None
+    for feature in _features(claim.task._row_state.stored):
+        write = feature.after_claim(claim) or write
+    return write
 
 
 def success_participants(journal: Any, row: TaskRow) -> Sequence[Participant]:
     """Return the participants in recording a success. `row` is the claimed row, or a newer one."""
     features = _features(row._row_state.stored, journal.additions)
-    return _without_none(each.for_success(journal, row) for each in features)
+    return [found for each in features if (found := each.for_success(journal, row)) is not None]
 
 
 def ignoring_participants(row: TaskRow) -> Sequence[Participant]:
-    return _without_none(each.for_ignoring(row) for each in _features(row._row_state.stored))
+    features = _features(row._row_state.stored)
+    return [found for each in features if (found := each.for_ignoring(row)) is not None]
 
 
 def deletion_participants(row: TaskRow) -> Sequence[Participant]:
-    return _without_none(each.for_deletion(row) for each in _features(row._row_state.stored))
+    features = _features(row._row_state.stored)
+    return [found for each in features if (found := each.for_deletion(row)) is not None]
 
 
 def change_other_end(journal: Any, end: Transition) -> None:
@@ -341,13 +345,9 @@ def last_run(row: TaskRow, outcome: str, attempt: int, ended: datetime) -> dict[
     return cast("dict[str, Any]", _import("repeats", "last_run")(row, outcome, attempt, ended))
 
 
-def _without_none(found: Iterable[Participant | None]) -> list[Participant]:
-    return [each for each in found if each is not None]
-
-
 def _features(stored: Collection[str], asked: Collection[str] = ()) -> list[type[Participant]]:
     if not asked and _NAMES.isdisjoint(stored):
-        return []  # soon, because most tasks have none
+        return []  # most tasks have none
     return [
         _import(module, participant)
         for names, module, participant in FEATURES

@@ -31,7 +31,8 @@ from pynamodb_tracker.writes.conditions import Guard, PreparedWrite, all_of, fil
 
 T = TypeVar("T", bound=TaskRow)
 
-_TIMES = frozenset(name for name, attribute in TaskRow.get_attributes().items() if isinstance(attribute, TimeAttribute))
+_ATTRIBUTES: dict[str, Attribute[Any]] = TaskRow.get_attributes()
+_TIMES = frozenset(name for name, attribute in _ATTRIBUTES.items() if isinstance(attribute, TimeAttribute))
 _PAST_THE_END = 9999
 """SET beyond a list's end appends to it."""
 
@@ -176,7 +177,7 @@ class Transition:
                 shape.append(value.is_first)
                 parameters["entry"] = value.entry if value.is_first else value.entry[0][MAP]
             else:
-                parameters[name] = getattr(TaskRow, name).serialize(value)
+                parameters[name] = _ATTRIBUTES[name].serialize(value)
         if self.assigned or self.changes:
             for name, (_, stored) in {**self.assigned, **self.changes}.items():
                 if stored is None:
@@ -192,7 +193,7 @@ class Transition:
         if self.code is not None:
             after["status"] = {NUMBER: str(self.code)}
         for name, value in self.values.items():
-            attribute: Attribute[Any] = getattr(TaskRow, name)
+            attribute = _ATTRIBUTES[name]
             if value is None:
                 after.pop(attribute.attr_name, None)
             elif value is ONE_MORE:
@@ -215,7 +216,7 @@ class Transition:
         for name, value in self.values.items():
             if value is None:
                 values[name] = None
-                gone.append(getattr(TaskRow, name).attr_name)
+                gone.append(_ATTRIBUTES[name].attr_name)
             elif isinstance(value, Constant):
                 values[name] = value.after
             elif not isinstance(value, tuple):
@@ -287,9 +288,8 @@ class StepStatements(Generic[T]):
         if now is None:
             return
         tracker, code, due = self.model.tracker, transition.code or 0, transition.due
-        is_indexed, is_urgent = tracker.is_indexed(code), transition.is_urgent
         moves: dict[str, Any] = {
-            "status_key": tracker.status_key(code, task_id, is_urgent=is_urgent) if is_indexed else None,
+            "status_key": tracker.status_key(code, task_id, is_urgent=transition.is_urgent),
             "due_time": now if due is None or due <= now else due,
             "update_time": now,
         }
