@@ -52,7 +52,9 @@ def _metavar(option: Any) -> str:
 
 
 def _help(parameter: Any) -> str:
-    """Return the help text of a parameter, and its default, unless the text says it."""
+    """Return the help text of a parameter, whether an option is required, and its default, unless the text says it."""
     text, default = parameter.help.replace("|", r"\|"), parameter.default
+    if parameter.required and parameter.param_type_name == "option":
+        return f"{text} Required."
     has_none = default is None or default is False or callable(default) or parameter.required
     return text if has_none else f"{text} Default: {default}."

@@ -11,7 +11,7 @@ from typing import Any, Self
 import typer
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.cli.command import FOUND, CannotRunError, check_window, ids_in, is_step, state_named, step_named
+from pynamodb_tracker.cli.command import FOUND, CannotRunError, ids_in, is_step, state_named, step_named
 from pynamodb_tracker.cli.terminal import say, say_id, warn
 from pynamodb_tracker.exceptions import TaskNotFoundError, TrackerError
 from pynamodb_tracker.model.arguments import check_task_id, did_you_mean
@@ -47,10 +47,8 @@ class Targets:
                 raise typer.BadParameter(f"{first} is a step: name tasks, too", param_hint="TASK")
             return cls(model, step_named(model, first), more)
         targets, known = cls(model, None, words), {step.name for step in steps_of(model)}
-        if more and did_you_mean(first, known) and first != "-" and targets.task(first) is None:
-            raise CannotRunError(
-                f"{model.__name__} does not have a step or a task {first!r}{did_you_mean(first, known)}"
-            )
+        if more and (hint := did_you_mean(first, known)) and first != "-" and targets.task(first) is None:
+            raise CannotRunError(f"{model.__name__} does not have a step or a task {first!r}{hint}")
         return targets
 
     def task(self, task_id: str) -> Task | None:
@@ -91,7 +89,6 @@ class Asked:
             states = [state_named(model, name)]
             if states[0].status not in statuses:
                 raise typer.BadParameter(f"nothing changes for tasks that are {name}", param_hint="TASK")
-        check_window(self.since, self.until)
         return step_named(model, states[0].step), islice(self._find_ids(states), self.limit)
 
     def _find_ids(self, states: Sequence[State[Any]]) -> Iterator[str]:
@@ -203,5 +200,7 @@ def change_each(
         for number in sorted(waiting):  # after a task that was not changed because of an interrupt
             print_result(number)
         note(changed)
+    if not following:
+        warn("nothing to change: no matching tasks")
     if refused:
         raise typer.Exit(FOUND)

@@ -173,6 +173,10 @@ class Table:
         if isinstance(connection, SharedConnection):
             connection.prepare()
 
+    @property
+    def is_in_memory(self) -> bool:
+        return bool(getattr(self.connection().connection, "is_in_memory", False))
+
     def reconnect(self, connect: Callable[..., Connection] = SharedConnection) -> Callable[..., Connection]:
         before, self._connect, self._connections = self._connect, connect, {}
         return before

@@ -52,10 +52,6 @@ def unfinished_states(step: BoundStep[Any]) -> tuple[State[Any], ...]:
     return step.pending, step.in_progress, step.failed, step.ignored
 
 
-def is_in_memory(model: type[Task]) -> bool:
-    return bool(getattr(model.tracker.connection().connection, "is_in_memory", False))
-
-
 def location(model: type[Task]) -> str:
     """Return the table and its endpoint, if that is known."""
     name = str(model.Meta.table_name)
@@ -63,7 +59,7 @@ def location(model: type[Task]) -> str:
         endpoint = endpoint_of(model.tracker.connection().connection.client)
     except (BotoCoreError, ValueError):  # no region, or a Meta.host that is not a URL
         return name
-    return f"{name} in memory" if is_in_memory(model) else f"{name} at {endpoint}"
+    return f"{name} in memory" if model.tracker.table.is_in_memory else f"{name} at {endpoint}"
 
 
 def name_of(state: State[Any]) -> str:

@@ -230,10 +230,6 @@ class StepDefinition(Generic[T]):
             return StepPausedError(f"{cannot}: {pause}", task_id=task_id, task=row, until=pause.until)
         return ConcurrencyLimitReachedError(f"{cannot}: {self.slots()}", task_id=task_id, task=row)
 
-    @property
-    def is_in_memory(self) -> bool:
-        return bool(getattr(self.model.tracker.connection().connection, "is_in_memory", False))
-
     def check_index(self) -> None:
         """Read the index once, to find problems such as a missing table."""
         next(self.due_codes_in(0, self.codes.pending).ids(limit=1), None)

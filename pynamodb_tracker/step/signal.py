@@ -66,7 +66,7 @@ class Signal:
 
     Args:
         name: Its stored name, by default the attribute's.
-        choices: Values for people to choose from on the page, by the texts of their buttons.
+        choices: The only values that people can send, on the page and in the terminal, by the texts of their buttons.
         by_people: Whether people can send it on the page.
 
     Examples:

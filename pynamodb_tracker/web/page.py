@@ -23,7 +23,7 @@ from pynamodb_tracker.model.status import Status
 from pynamodb_tracker.presentation import exact_json
 from pynamodb_tracker.presentation.as_json import plain
 from pynamodb_tracker.presentation.schedules import LATE_AFTER
-from pynamodb_tracker.presentation.task_facts import WAITS, is_in_memory, location, steps_of
+from pynamodb_tracker.presentation.task_facts import WAITS, location, steps_of
 from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.web import charts, words
 from pynamodb_tracker.web.cache import Answer, Cache, Spent
@@ -146,7 +146,7 @@ class Page:
             refresh=settings.refresh.total_seconds() if live else 0,
             table_name=table.Meta.table_name,
             location=self._location(table),
-            is_priced=not is_in_memory(table),
+            is_priced=not table.tracker.table.is_in_memory,
             who=who(request),
             code=code,
             **{"problems": {}, **context},

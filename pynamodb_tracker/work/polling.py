@@ -171,7 +171,7 @@ class Polling(StepSource):
         self._longest = longest
         self._eager = eager
         self._shards_per_poll = of.shards if eager else min(of.shards, _SHARDS_PER_POLL)
-        self.lag = timedelta(0) if of.is_in_memory else _INDEX_LAG
+        self.lag = timedelta(0) if of.model.tracker.table.is_in_memory else _INDEX_LAG
         self.cooldown = Cooldown(self.lag)
         is_wanted, patience = self.cooldown.is_over, self._shards_per_poll
         shards: dict[str, Any] = {"shards": of.shards, "lane": of.lane}

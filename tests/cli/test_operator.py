@@ -61,6 +61,14 @@ def test_the_first_with_an_error_are_reopened_so_many_a_minute(store: StoppedClo
         assert run("reopen", *wrong).code == 2
 
 
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize("command", [("reopen",), ("ignore", "--reason", "lost")])
+@pytest.mark.parametrize("targets", [("ship.failed", "--since", "1h"), ("-",)])
+def test_a_selection_without_tasks_is_reported(command: tuple[str, ...], targets: tuple[str, ...]) -> None:
+    ended = run(*command, *targets, text="")
+    assert (ended.code, ended.out, ended.err) == (0, "", "nothing to change: no matching tasks\n")
+
+
 @pytest.mark.parametrize("named", [("ship.ignored", "--limit", "9"), ("ship", "-"), ("ship", "3", "1", "2")])
 def test_tasks_of_a_group_keep_their_order_and_become_due_at_the_rate(
     store: StoppedClock, named: tuple[str, ...]

@@ -58,7 +58,22 @@ def test_now_and_an_error_say_which_values_can_be_sent(monkeypatch: pytest.Monke
         f"{signal} o-2 paid --value JSON",
     ]
     assert 'write it as JSON, one of true (Approve), "no" (Say no)' in run("signal", "o-1", "approved").err
+    for value in ("1", '"true"', '"yes"'):
+        ended = run("signal", "o-1", "approved", "--value", value)
+        told = 'this value is not a choice of approved: write one of true (Approve), "no" (Say no)\n'
+        assert (ended.code, ended.err) == (2, told)
     assert run("signal", "o-1", "approved", "--value", "true").code == 0
+
+
+@pytest.mark.usefixtures("store")
+def test_a_choice_can_be_written_in_any_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    choice = {"rate": 0.5, "who": "Zoë"}
+    monkeypatch.setattr(vars(Order)["approved"], "choices", {"Half": choice})
+    Order.create("o-1", wait_for=Order.approved)
+    assert run("signal", "o-1", "approved", "--value", '{"who":"Zo\\u00eb", "rate": 0.50}').code == 0
+    signals = Order.get_task("o-1").signals
+    assert signals is not None
+    assert signals["approved"].value == choice
 
 
 @pytest.mark.usefixtures("store")

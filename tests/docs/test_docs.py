@@ -45,6 +45,8 @@ def test_every_page_runs_as_pasted_without_a_table_a_region_and_credentials(tmp_
         if page.module().strip():
             file = tmp_path / page.name.replace("/", "-").replace(".md", ".py")
             file.write_text(page.module(), encoding="utf-8")
+            file.with_suffix("").mkdir()
+            (file.with_suffix("") / "shop.py").write_text(blocks_of(page, "python")[0], encoding="utf-8")
             files.append(str(file))
     environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     environment |= {"HOME": str(tmp_path), "PYTHONPATH": str(ROOT), "AWS_EC2_METADATA_DISABLED": "true"}

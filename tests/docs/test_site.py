@@ -299,19 +299,22 @@ def test_the_reference_shows_values_that_a_reader_could_write_and_none_that_is_c
 def test_the_commands_are_described_as_in_their_help(site: Path) -> None:
     page = (site / "reference" / "commands.html").read_text(encoding="utf-8")
     sections = dict(re.findall(r'<h2 id="([\w-]+)">(.*?)(?=<h2|</article>)', page, re.DOTALL))
-    for name, options in helped():
+    for name, options, required in helped():
         told = set(re.findall(r"<code>(--[\w-]+)", sections[name]))
         assert told == options - {"--app", "--use-case", "--help"}, name
+        told = set(re.findall(r"<code>(--[\w-]+)(?:(?!<tr>).)*Required\.", sections[name], re.DOTALL))
+        assert told == required - {"--app"}, name
     assert len(sections) == len(list(helped()))
 
 
-def helped() -> Iterator[tuple[str, set[str]]]:
-    """Yield each command, and the options that its help has."""
+def helped() -> Iterator[tuple[str, set[str], set[str]]]:
+    """Yield each command, the options that its help has, and the required ones."""
     runner, wide = CliRunner(), {"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"}
     names = re.findall(r"^│ ([a-z][a-z-]*) {2,}", runner.invoke(app, ["--help"], env=wide).stdout, re.MULTILINE)
     for name in names:
         out = runner.invoke(app, [name, "--help"], env=wide).stdout
-        yield name, set(re.findall(r"^│[ *]+(--[\w-]+)", out, re.MULTILINE))
+        required = set(re.findall(r"^│(?: \*|(?=.*Required\.)) +(--[\w-]+)", out, re.MULTILINE))
+        yield name, set(re.findall(r"^│[ *]+(--[\w-]+)", out, re.MULTILINE)), required
 
 
 DIAGRAM = """\

@@ -93,9 +93,9 @@ def _run_in_child(file: Path, output: int) -> None:
     try:
         os.dup2(output, 1)
         os.dup2(output, 2)
-        folder = file.parent / file.stem
-        folder.mkdir()
+        folder = file.with_suffix("")  # has the page's first block as shop.py, which the others may import
         os.chdir(folder)
+        sys.path.insert(0, str(folder))
         loop = asyncio.new_event_loop()  # for libraries that expect one, such as Mangum
         asyncio.set_event_loop(loop)
         if re.search(r"^ *def test_", file.read_text(encoding="utf-8"), re.MULTILINE):

@@ -37,11 +37,11 @@ HOUR = timedelta(hours=1)
 class FakeStep:
     """A step that says what a test wants."""
 
-    model = SimpleNamespace(__name__="Fake")
-    is_in_memory = False
     lock_lifetime = timedelta(minutes=5)
 
     def __init__(self, clock: StoppedClock) -> None:
+        self.table = SimpleNamespace(is_in_memory=False)
+        self.model = SimpleNamespace(__name__="Fake", tracker=SimpleNamespace(table=self.table))
         self.codes = Codes("order", "step", 10, 20)
         self.due: dict[int, datetime] = {}
         self.tasks: list[str] = []
@@ -339,7 +339,7 @@ def test_a_task_that_still_runs_is_not_taken_again(poller: Poller, step: FakeSte
 def test_a_task_that_ends_after_the_index_was_read_is_not_taken_again(
     step: FakeStep, stopped_clock: StoppedClock
 ) -> None:
-    step.is_in_memory = True
+    step.table.is_in_memory = True
     poller = Poller(step, threads=2)
     step.tasks = ["a"]
     assert poller.take() == "a"

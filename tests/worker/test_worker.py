@@ -12,6 +12,7 @@ import pytest
 
 import pynamodb_tracker
 from pynamodb_tracker import AsyncWorker, Tally, Worker
+from pynamodb_tracker.testing import LocalTable
 from pynamodb_tracker.worker.process_team import ProcessTeam
 from pynamodb_tracker.worker.shutdown import Messages
 from tests.worker.shop import Order, Parcel, ShopTask
@@ -135,3 +136,10 @@ def test_a_system_without_one_of_the_signals_will_do(monkeypatch: pytest.MonkeyP
     monkeypatch.delattr(signal, "SIGUSR1")
     Order.create("o-1")
     assert Worker(FUNCTIONS).run(until_idle=True) == {Order.confirm: Tally(succeeded=1)}
+
+
+def test_processes_that_would_not_see_tables_in_memory_are_not_started(local_table: LocalTable) -> None:
+    local_table(ShopTask)
+    worker = Worker({Order.ship: nothing}, processes=2)
+    with pytest.raises(RuntimeError, match=r"processes=2 needs .* local_table: open them with local_server instead"):
+        worker.run(until_idle=True)

@@ -142,8 +142,7 @@ def workers(
     elif not found.workers:
         terminal.say(f"no task is in progress{f' at {escaped(worker)}' if worker else ''}")
     else:
-        titles = ("worker", "tasks", "oldest", "lock", "steps")
-        terminal.print_table(titles, map(_worker_row, found.workers))
+        terminal.print_table(("worker", "tasks", "oldest", "lock", "steps"), map(_worker_row, found.workers))
     if not found.is_all:
         terminal.warn(f"only the {count(MOST)} with the earliest lock expiry were read")
     return bool(found.expired)

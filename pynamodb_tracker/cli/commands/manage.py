@@ -19,6 +19,7 @@ from pynamodb_tracker.model.arguments import check_task_id
 from pynamodb_tracker.model.hydration import rows_to_show
 from pynamodb_tracker.model.references import round_of
 from pynamodb_tracker.model.status import Status
+from pynamodb_tracker.presentation import exact_json
 from pynamodb_tracker.presentation.commands import note, run_now, send_signal
 from pynamodb_tracker.presentation.errors import for_people
 from pynamodb_tracker.presentation.task_facts import choices_of, name_of
@@ -87,10 +88,8 @@ def create(
         given[key] = text
     with refusing(TypeError, ValueError):
         arguments = LineReader(model, Format.CSV, None).arguments(given)
-        task = None
-        if merge and len(given) == 1:
-            task = run_now(rows_to_show(model, [check_task_id(task_id)]).get(task_id))
-        if task is not None:
+        found = rows_to_show(model, [check_task_id(task_id)]) if merge and len(given) == 1 else {}
+        if (task := run_now(found.get(task_id))) is not None:
             how = " (due now)"
             note(model, opt.person(), "made due", task_id, 1)
         elif merge:
@@ -116,15 +115,18 @@ def signal(
 ) -> None:
     """Send a signal that a task awaits, such as a payment or an approval. It makes the task due.
 
-    Only the first signal of each name counts. Exits with 1 if a different one was sent before, if the task does not
-    exist, or if it has ended or continued without the signal.
+    A signal with choices takes no other value. Only the first signal of each name counts. Exits with 1 if a different
+    one was sent before, if the task does not exist, or if it has ended or continued without the signal.
     """
     with refusing(TypeError, ValueError):
         awaited = signal_named(model, signal_name)
+        choices = choices_of(model)[signal_name]
+        one_of = "one of " + ", ".join(f"{each} ({label})" for label, each in choices.items())
         if value is None:
-            choices = choices_of(model)[signal_name].items()
-            known = ", one of " + ", ".join(f"{each} ({label})" for label, each in choices) if choices else ""
-            raise CannotRunError(f"Missing option '--value': write it as JSON{known}")
+            raise CannotRunError(f"Missing option '--value': write it as JSON{f', {one_of}' if choices else ''}")
+        known = [exact_json.dumps(exact_json.loads(each), sort_keys=True) for each in choices.values()]
+        if known and exact_json.dumps(value[0], sort_keys=True) not in known:
+            raise CannotRunError(f"this value is not a choice of {signal_name}: write {one_of}")
         if of_round is None and (found := model.get_task(task_id, with_data=False)).round is not None:
             raise CannotRunError(
                 f"{escaped(task_id)} has started over: add --round {round_of(found)} if the signal is for this round"

@@ -116,8 +116,7 @@ def _build_lines(model: type[Task], on: Console) -> Iterator[Text]:
         line.rstrip()
         yield line
         before = step
-    parts = [f"{view.step.name} {status} {age(since)}" for view in late for status, since in view.late.items()]
-    if parts:
+    if parts := [f"{view.step.name} {status} {age(since)}" for view in late for status, since in view.late.items()]:
         yield Text(f"due for: {', '.join(parts)}")
     for view in late:
         if view.expired:
