@@ -177,8 +177,8 @@ class Table:
     def is_in_memory(self) -> bool:
         return bool(getattr(self.connection().connection, "is_in_memory", False))
 
-    def reconnect(self, connect: Callable[..., Connection] = SharedConnection) -> Callable[..., Connection]:
-        before, self._connect, self._connections = self._connect, connect, {}
+    def reconnect(self, connect: Callable[..., Connection] | None = None) -> Callable[..., Connection]:
+        before, self._connect, self._connections = self._connect, connect or self._connect, {}
         return before
 
     def _build_connection(self, table_name: str) -> TableConnection:

@@ -36,9 +36,9 @@ def built(clock: StoppedClock, monkeypatch: pytest.MonkeyPatch) -> Iterator[list
     monkeypatch.setattr(botocore.session.Session, "create_client", create)
     monkeypatch.setattr(SharedConnection, "dispatch", send)
     table = ShopTask.tracker.table
-    before = table.reconnect(table.reconnect())
+    table.reconnect()
     yield seen
-    table.reconnect(before)
+    table.reconnect()
 
 
 def test_connect_builds_the_client_and_sends_nothing(built: list[str]) -> None:

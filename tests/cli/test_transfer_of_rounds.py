@@ -19,7 +19,7 @@ from pynamodb_tracker import (
     clock,
 )
 from pynamodb_tracker.presentation.text import stamp
-from pynamodb_tracker.testing import StoppedClock
+from pynamodb_tracker.testing import StoppedClock, local_table
 from pynamodb_tracker.writes.lock import new_token
 from tests.cli.command import run
 from tests.support.rows import change, stored
@@ -47,9 +47,9 @@ class Payout(PayoutTask):
 
 @pytest.fixture(autouse=True)
 def table(store: StoppedClock) -> Iterator[StoppedClock]:
-    Payout.create_table(wait=True)
-    yield store
-    Payout.delete_table()
+    with local_table(PayoutTask):
+        yield store
+        Payout.delete_table()
 
 
 def moved() -> list[dict[str, Any]]:

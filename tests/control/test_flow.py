@@ -129,7 +129,7 @@ def test_each_ten_minutes_begin_with_their_first_transition(clock: StoppedClock)
 
 def test_what_was_counted_for_another_connection_is_not_sent_with_it(clock: StoppedClock) -> None:
     Letter.create("l-1")
-    AppTask.tracker.table.reconnect(AppTask.tracker.table.reconnect())  # as a program that changes its settings
+    AppTask.tracker.table.reconnect()  # as a program that changes its settings
     clock.advance(10 * MINUTE)
     Letter.create("l-2")
     assert counted() == []

@@ -694,7 +694,7 @@ def test_25_slots_are_read_at_a_time() -> None:
 @MOTO
 def test_slots_of_another_connection_are_not_those_of_this_process() -> None:
     before = mine()
-    BankTask.tracker.table.reconnect(BankTask.tracker.table.reconnect())
+    BankTask.tracker.table.reconnect()
     assert mine() is not before
 
 

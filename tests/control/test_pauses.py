@@ -227,7 +227,7 @@ def test_a_process_that_is_forked_while_a_thread_reads_reads_for_itself() -> Non
 def test_what_was_read_through_another_connection_does_not_hold() -> None:
     Order.reserve.run_all(done)
     Order.create("o-1")
-    BankTask.tracker.table.reconnect(BankTask.tracker.table.reconnect())
+    BankTask.tracker.table.reconnect()
     Order.reserve.pause(until=None, reason="")
     assert Order.reserve.run_all(done).paused
 

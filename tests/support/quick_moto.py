@@ -23,6 +23,8 @@ from moto.dynamodb.responses import DynamoHandler
 from moto.utilities.utils import get_partition
 from responses import CallbackResponse
 
+from pynamodb_tracker.testing.tables import OneAtATime
+
 _Traverser, _Node, _Leaf, _Expression, _Function, _UpdateParser, _Counts, _Overlaps = (  # moto's types are hidden
     getattr(module, name)
     for module, name in (
@@ -254,10 +256,11 @@ _before: dict[int, Table] = {}
 
 
 def _transact(backend: Any, items: Any) -> None:
-    try:
-        _transact_anew(backend, items)
-    finally:
-        _before.clear()
+    with OneAtATime._gate:  # which a user's own connection does not take
+        try:
+            _transact_anew(backend, items)
+        finally:
+            _before.clear()
 
 
 def _copy_of_table(table: Any, memo: Any) -> Any:

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from pynamodb_tracker import ExecutionContext
-from pynamodb_tracker.testing import LocalServer, LocalServerError, local_server
+from pynamodb_tracker.testing import LocalServer, LocalServerError, local_server, local_table
 from pynamodb_tracker.testing.server import Server
 from tests.support.processes import until
 from tests.support.shop import AppTask, Order
@@ -218,6 +218,12 @@ def test_a_missing_server_is_reported_with_how_to_get_it(
         pass
 
     assert str(error.value) == f"{complaint}{HOW_TO_GET_IT}"
+
+
+def test_a_table_in_memory_stays_there_when_it_connects_anew() -> None:
+    with local_table(AppTask):
+        AppTask.tracker.table.reconnect()
+        assert AppTask.tracker.table.is_in_memory
 
 
 def test_a_class_that_is_not_of_tasks_is_refused() -> None:
