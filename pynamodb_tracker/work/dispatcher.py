@@ -8,12 +8,7 @@ A thread that calls `take` makes three moves:
 
 The first and the last one hold a lock, which is never held during a request or a call of user code.
 tests/work/search.py goes through all orders of these moves. Each change wakes one waiting thread, which wakes another
-if it finds a task. Once nothing is left, all wake up.
-
-An abandoned task may have killed its worker. To keep it from killing other tasks' workers, too:
-
-- A dead worker's tasks run one at a time. After every eight that have ended, one more runs at the same time.
-- A task on its last attempt runs alone: it waits until all others have ended, and none starts beside it.
+if it finds a task. Once nothing is left, all wake up. `takeovers` says which tasks must not start now.
 """
 
 import math
@@ -26,14 +21,11 @@ from datetime import datetime, timedelta
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.retries import NotSentError, is_stopped, may_be_stopped
 from pynamodb_tracker.instrumentation import log
-from pynamodb_tracker.query.due import LeftBehind
 from pynamodb_tracker.work.source import Given, StepSource
+from pynamodb_tracker.work.takeovers import Takeovers
 from pynamodb_tracker.writes.participants import NewlyDue
 
-_LOOK_AGAIN = timedelta(seconds=5)  # whether another worker took the task that waits to run alone
 _GLANCE = 1.0  # seconds between two checks for a stop
-_ENDED_PER_START = 8  # after so many ends, a dead worker's next task may run beside its others
-_MOST_DEAD = 1000  # dead workers to remember
 
 
 class Dispatcher:
@@ -67,14 +59,9 @@ class Dispatcher:
         self._last_look = clock.now()
         self._may_start = False
         self._turn: datetime | None = None  # when the next task may start, if a rate is set
-        self._dead: set[str] = set()  # workers with abandoned tasks that may not start now
-        self._takeovers: dict[str, tuple[int, int]] = {}  # how many of them run, and have ended, by worker
-        self._alone: Given | None = None  # the task that runs alone
-        self._next_alone: StepSource | None = None  # its next task waits to run alone
-        self._look_again = self._last_look
+        self._takeovers = Takeovers(sources)
         self._has_ended_any = False  # since all steps seemed to be idle
         for source in sources:
-            source.dead = self._dead
             source.candidates.goes_on = self.goes_on
             if source.work.slots is not None:
                 source.work.slots.wakes(self)
@@ -139,7 +126,7 @@ class Dispatcher:
                 return None, None
             if self._started + self._looking < self._limit and not (self._interval and self._looking):
                 for source in self._order:
-                    if self._may_ask(source, now) and source.is_ready(now):
+                    if self._takeovers.may_ask(source, self._running, now) and source.is_ready(now):
                         self._order.remove(source)
                         self._order.append(source)
                         source.is_taken = True
@@ -147,21 +134,10 @@ class Dispatcher:
                         return source, self._seconds_until_turn(now) if self._interval else 0.0
             self._waiting.append(woken)
             looks = [source.next_look for source in self._order if not (source.is_taken or source.is_done)]
-            if self._next_alone is not None and self._running:
-                looks.append(self._look_again)
+            if self._takeovers.next_alone is not None and self._running:
+                looks.append(self._takeovers.look_again)
             until = min((look for look in looks if look > now), default=None)
             return None, threading.TIMEOUT_MAX if until is None else (until - now).total_seconds()
-
-    def _may_ask(self, source: StepSource, now: datetime) -> bool:
-        if self._next_alone is None or self._alone is not None:
-            return self._alone is None
-        return source is self._next_alone and (not self._running or now >= self._look_again)
-
-    def _may_start_beside_others(self, given: Given) -> bool:
-        if self._alone is not None or self._next_alone not in (None, given.source):
-            return False
-        left = given.left
-        return left is None or not (left.worker in self._dead or (left.is_last and self._running))
 
     def _seconds_until_turn(self, now: datetime) -> float:
         """Return the seconds until the rate lets the next task start, even if the clock was set back."""
@@ -192,19 +168,12 @@ class Dispatcher:
         with self._guard:
             source.is_taken = False
             self._looking -= 1
-            waits_alone = False
-            if given is not None and not (self.stopped.is_set() or self._is_closed):
-                if self._may_start_beside_others(given):
-                    self._count_start(source, given)
-                    self._wake_one()
-                    return given
-                source.keep_for_later(
-                    given, until_others_end=given.left is not None and given.left.worker in self._dead
-                )
-                waits_alone = source.waits_alone and self._next_alone is None
-            if waits_alone or source is self._next_alone:
-                self._next_alone = source if source.waits_alone else None
-                self._look_again = clock.now() + _LOOK_AGAIN
+            found = None if self.stopped.is_set() or self._is_closed else given
+            if found is not None and self._takeovers.may_start(found, self._running):
+                self._count_start(found)
+                self._wake_one()
+                return found
+            waits_alone = self._takeovers.set_aside(source, found)
             self._wake_one()
         if given is not None and given.slot is not None:
             given.slot.leave()
@@ -213,34 +182,18 @@ class Dispatcher:
             log.warning(text, source.work.name, given.task_id, extra=source.work.log_fields)
         return None
 
-    def _count_start(self, source: StepSource, given: Given) -> None:
-        source.window.note_sent()
+    def _count_start(self, given: Given) -> None:
+        given.source.window.note_sent()
+        self._takeovers.note_start(given)
         self._started += 1
         self._running += 1
         if self._interval:
             self._turn = (self._turn or clock.now()) + self._interval
-        if self._next_alone is source:
-            self._next_alone = None
-        if given.left is not None:
-            self._note_takeover(given.left.worker, running=1)
-            self._alone = given if given.left.is_last else None
-
-    def _note_takeover(self, worker: str, *, running: int, ended: int = 0) -> None:
-        if len(self._takeovers) >= _MOST_DEAD and worker not in self._takeovers:
-            self._takeovers = {each: counts for each, counts in self._takeovers.items() if counts[0]}
-        before = self._takeovers.get(worker, (0, 0))
-        self._takeovers[worker] = running, ended = before[0] + running, before[1] + ended
-        if running > ended // _ENDED_PER_START:
-            self._dead.add(worker)
-        else:
-            self._dead.discard(worker)
 
     def try_to_run_alone(self, given: Given) -> bool:
         """If a task is the only one that runs, let nothing start beside it. Return whether it is."""
         with self._guard:
-            if self._running == 1:
-                self._alone = given
-            return self._alone is given
+            return self._takeovers.try_to_run_alone(given, self._running)
 
     def note_answer(self, given: Given, *, lost_to_other: bool) -> None:
         """Note the response to a claim, or that it will not be sent."""
@@ -254,12 +207,7 @@ class Dispatcher:
         self, given: Given, made_due: Sequence[NewlyDue] = (), *, was_refused: bool = False, again_alone: bool = False
     ) -> None:
         with self._guard:
-            if given.left is not None:
-                self._note_takeover(given.left.worker, running=-1, ended=not was_refused)
-            if given is self._alone:
-                self._alone = None
-            if again_alone:
-                given.source.held[LeftBehind(given.task_id, "", is_last=True)] = None
+            self._takeovers.note_end(given, was_refused=was_refused, again_alone=again_alone)
             self._running -= 1
             self._started -= was_refused
             self._has_ended_any = True

@@ -226,7 +226,7 @@ class OnceThrough(StepSource):
 
     @property
     def is_done(self) -> bool:  # type: ignore[override]  # no one sets it
-        return self.pause is not None or not (self._may_have_more(EARLIEST) or self.held)
+        return self.pause is not None or not self._may_have_more(EARLIEST)
 
     def _may_have_more(self, now: datetime) -> bool:  # noqa: ARG002 - as of any source
         is_over = self._is_exhausted and not self._behind and self._ahead is None

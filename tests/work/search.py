@@ -307,10 +307,10 @@ class World:
             for each in self.sources
         ]
         threads = [self._key_of(each) for each in self.threads if each.at != "gone"]
-        it = self.dispatcher
+        it, held = self.dispatcher, self.dispatcher._takeovers
         order = tuple(each.work.name for each in it._order)
         state = (it.stopped.is_set(), it._is_closed, it._started, it._running, it._looking, order, self.is_paused)
-        alone = tuple(it._dead), it._alone and it._alone.task_id, it._next_alone and it._next_alone.work.name
+        alone = tuple(held.dead), held.alone and held.alone.task_id, held.next_alone and held.next_alone.work.name
         said = tuple(sorted(self.started)), tuple(sorted(self.refused)), tuple(sorted(self.made))
         return (
             tuple(sources),
@@ -377,7 +377,8 @@ class World:
         if it.stopped.is_set() or it._is_closed:
             return "a thread sleeps after the stop"
         if it._started + it._looking < it._limit and any(
-            it._may_ask(each, clock.now()) and each.is_ready(clock.now()) for each in self.sources
+            it._takeovers.may_ask(each, it._running, clock.now()) and each.is_ready(clock.now())
+            for each in self.sources
         ):
             return "a thread sleeps although a step is ready"
         has_more = it._started < it._limit and not all(each.is_done for each in self.sources)
