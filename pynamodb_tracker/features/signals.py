@@ -44,7 +44,6 @@ T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
 
 Effect = Literal["resumed", "early", "late", "stored", "cancelled"]
 
-
 _OF_WAIT = frozenset({"blockers", "awaited_signals", "wait_until"})
 _TRIES = 8
 _AT_ONCE = 3
@@ -336,6 +335,8 @@ class Waits(Participant):
     def for_success(cls, run: Journal[Any], row: TaskRow) -> Self:
         """Find the missing signals. If one has come that the run did not know, raise TaskNotReadyError."""
         waits, received = cls.of_run(run), (row.signals or {}).keys()
+        if end_of(run.next_code):  # no later run would read one that has come
+            waits.claimed |= row.tracker.awaited - (run.claim.task.signals or {}).keys()
         waits.row, waits.missing = row, waits.names - received
         if came := waits.claimed & received:
             run.unstarted = TaskNotReadyError(
@@ -357,8 +358,7 @@ class Waits(Participant):
     def change(self, success: Transition) -> None:
         """Begin the next step's wait, and end this step's."""
         run, row, missing = self.run, self.row, self.missing
-        follow_ups = run.additions.get("follow_ups")
-        children = 0 if follow_ups is None else follow_ups.waited
+        children = follow_ups.waited if (follow_ups := run.additions.get("follow_ups")) else 0
         success.add(*(not_received(name) for name in sorted(missing | self.claimed)))
         if children or missing:
             success.due = self.until or clock.NEVER

@@ -37,7 +37,6 @@ from pynamodb_tracker.writes.transition import Stored, Transition, get, is_urgen
 
 T = TypeVar("T", bound=TaskRow)
 
-
 _KEPT_FENCES = 8
 """How many unfinished claims a row remembers. An older one counts as lost."""
 _DECIDE_WITHIN = timedelta(seconds=5)

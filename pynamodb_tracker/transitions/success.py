@@ -258,8 +258,9 @@ def build_success(journal: Journal[T], sent: Changes, participants: Sequence[Par
         success.add(postpone_count=None, first_failure=None)
     if end_of(journal.next_code) == "succeeded":
         success.add(when.lacks("queued"))
-    if end_of(journal.next_code) == "cancelled":
-        success.expires = may_expire(claim.task)
+    if end_of(journal.next_code) and claim.task.tracker.awaited and "signals" not in claim.task._row_state.stored:
+        success.add(when.lacks("signals"))  # no later run would read one that has come
+    success.expires = end_of(journal.next_code) != "cancelled" or may_expire(claim.task)
     for each in participants:
         each.change(success)
     if "round" not in success.values:

@@ -273,7 +273,7 @@ FEATURES = (
     (frozenset({"group"}), "groups.queue", "Groups"),
     (frozenset({"follow_ups"}), "children.follow_ups", "FollowUps"),
     (frozenset({"follow_ups"}), "children.joins", "ChildList"),
-    (frozenset({"waits", "follow_ups", "blockers", "awaited_signals", "wait_until"}), "signals", "Waits"),
+    (frozenset({"waits", "follow_ups", "blockers", "awaited_signals", "wait_until", "signals"}), "signals", "Waits"),
     (frozenset({"parent"}), "children.joins", "ChildCount"),
     (frozenset({"checkpoints"}), "checkpoints", "Parts"),  # last, because another round begins without parts
 )

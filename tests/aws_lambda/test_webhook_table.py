@@ -88,6 +88,11 @@ def after_the_end(_: StoppedClock) -> None:
     Order.create("o-1", state=Order.deliver.succeeded)
 
 
+def after_a_cancel(_: StoppedClock) -> None:
+    wait()
+    Order.cancel("o-1", reason="by phone")
+
+
 def for_a_deleted_order(_: StoppedClock) -> None:
     wait()
     Order.delete_task("o-1")
@@ -106,8 +111,8 @@ TABLE: list[tuple[Callable[[StoppedClock], None], str | None, bool | None, int, 
     (after_the_decision_once_more, "late", False, 200, 409, None),
     (after_the_refund, "late", False, 200, 409, None),
     (after_the_end, "other", False, 200, 409, None),
+    (after_a_cancel, "cancelled", False, 200, 409, None),
     (for_a_deleted_order, None, None, 404, 404, None),
-    # A cancelled order belongs here, once a task can be cancelled in a state of its own.
 ]
 
 
@@ -145,3 +150,20 @@ def test_a_payment_while_a_run_decides_without_it_is_read_by_the_next_attempt(cl
     with suppress(TaskNotStartableError), Order.ship.start("o-1"):
         told = pay()
     assert (told["effect"], told["will_be_read"], key_read()) == ("late", True, "evt-1")
+
+
+def test_a_payment_while_the_last_run_lasts_is_read_by_its_next_attempt(clock: StoppedClock) -> None:
+    Order.create("o-1", state=Order.deliver.pending)
+    found: list[str | None] = []
+
+    def deliver(ctx: ExecutionContext[Order]) -> None:
+        if not found:
+            told = pay()
+            assert (told["effect"], told["will_be_read"]) == ("early", True)
+        found.append(ctx.task.paid.key if ctx.task.paid else None)
+
+    for _ in range(2):
+        Order.deliver.run_all(deliver)
+        clock.advance(HOUR)
+    assert (found, Order.get_task("o-1").state) == ([None, "evt-1"], Order.deliver.succeeded)
+    assert pay()["will_be_read"]

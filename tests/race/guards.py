@@ -501,6 +501,8 @@ GUARDS = [
     Guard("format on WAKE", of_groups.woken_for_a_later_version, Without("known_format")),
     Guard("a new round from the end", signals.signal_for_an_earlier_round, leaving_out("claim from", "round")),
     Guard("SUCCEED without an answer", signals.signalled_while_it_is_cancelled, Without("not_received", "succeed")),
+    Guard("END without its first signal", signals.signalled_as_it_ends, Without("lacks signals", "succeed")),
+    Guard("END without another one", signals.signalled_again_as_it_ends, Without("not_received", "succeed")),
     Guard("GIVE UP without an answer", signals.signalled_while_it_gives_up, Without("not_received", "give up")),
     Guard("SEND the last one", signals.last_two_at_once, Without("awaits_more")),
     Guard("SEND while a child counts", signals.signal_and_child_at_once, Without("awaits_more")),

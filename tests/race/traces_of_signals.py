@@ -55,6 +55,21 @@ def signalled_while_it_gives_up(world: World) -> bool:
     return bool(world.task.state == world.mine.ship.ignored)
 
 
+def signalled_as_it_ends(world: World, *known: str) -> bool:
+    """Return whether a task ends although a signal came during its last run, which knew only the others."""
+    world.mine.create("o", state=world.mine.ship.pending)
+    for name in known:
+        getattr(world.mine, name).send("o", 1)
+    with contextlib.suppress(TaskNotReadyError), world.mine.ship.start("o"):
+        world.theirs.paid.send("o", 1)
+    return bool(world.task.state == world.mine.ship.succeeded)
+
+
+def signalled_again_as_it_ends(world: World) -> bool:
+    """Return the same of a run that knows another signal."""
+    return signalled_as_it_ends(world, "approved")
+
+
 def last_two_at_once(world: World) -> bool:
     """Return whether nobody makes a task due whose last two signals come at once."""
     world.mine.create("o")

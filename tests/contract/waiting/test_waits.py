@@ -1,12 +1,23 @@
 """Signals that count, those that come too late, and what a step no longer waits for once it has done without."""
 
 import logging
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from pynamodb_tracker import Signal, SignalAlreadyReceivedError, Step, Task, UseCase
+from pynamodb_tracker import (
+    BoundStep,
+    ExecutionContext,
+    Repeat,
+    Signal,
+    SignalAlreadyReceivedError,
+    Step,
+    Task,
+    TaskNotReadyError,
+    UseCase,
+)
 from pynamodb_tracker.clock import NEVER, stamp
 from pynamodb_tracker.testing import StoppedClock
 from tests.support.rows import change, stored
@@ -27,6 +38,7 @@ class Claim(DeskTask):
     use_case_id = UseCase("claim of waits")
 
     check, decide, close = Step(10), Step(20), Step(30)
+    undo = Step(90, branch=True)
     paid, approved = Signal(), Signal()
 
 
@@ -188,3 +200,59 @@ def test_a_created_task_may_wait_for_a_signal(clock: StoppedClock) -> None:
         task = Part.get_task(name)
         assert (task.waits_for is not None, task.due_time) == (True, clock.now() + HOUR)
         assert Part.sealed.send(name).effect == "resumed"
+
+
+def send_approval(_: object = None) -> None:
+    assert Claim.approved.send("c", 5, round=Claim.get_task("c").round).will_be_read
+
+
+def end_in_a_transaction(ctx: ExecutionContext[Claim]) -> None:
+    send_approval()
+    with pytest.raises(TaskNotReadyError, match="without the signal approved"), ctx.transaction(succeed=True):
+        pass
+
+
+ENDS: dict[str, tuple[BoundStep[Claim], Callable[[ExecutionContext[Claim]], object]]] = {
+    "the last step": (Claim.close, send_approval),
+    "another step": (Claim.check, lambda ctx: [ctx.end_task(), send_approval()]),
+    "a branch after a cancel": (Claim.undo, send_approval),
+    "a transaction": (Claim.close, end_in_a_transaction),
+}
+
+
+@pytest.mark.parametrize("has_others", [True, False], ids=["others", "none"])
+@pytest.mark.parametrize("end", ENDS)
+def test_a_run_does_not_end_a_task_whose_signal_it_does_not_know(end: str, *, has_others: bool) -> None:
+    step, block = ENDS[end]
+    Claim.create("c", state=step.pending)
+    if has_others:
+        Claim.paid.send("c", 1)
+    if end == "a branch after a cancel":
+        Claim.cancel("c", reason="by phone", go_to=step)
+    step.run_all(block)
+    task = Claim.get_task("c")
+    assert (task.state, task.attempt) == (step.pending, 0)
+    read = []
+
+    def decide(ctx: ExecutionContext[Claim]) -> None:
+        read.append(ctx.task.approved and ctx.task.approved.value)
+        ctx.end_task()
+
+    step.run_all(decide)
+    assert read == [5]
+    assert Claim.get_task("c").state in {Claim.close.succeeded, Claim.cancelled}
+
+
+def test_a_round_does_not_end_without_its_signal(clock: StoppedClock) -> None:
+    Part.create("p", repeat=Repeat.every(HOUR))
+    Part.check.run_all(print)
+    clock.advance(HOUR)
+    rounds = []
+
+    def check(ctx: ExecutionContext[Part]) -> None:
+        rounds.append(ctx.round)
+        Part.sealed.send("p", 5, round=ctx.round)
+
+    for _ in range(2):
+        Part.check.run_all(check)
+    assert rounds[0] == rounds[1] != Part.get_task("p").round
