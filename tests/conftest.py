@@ -133,7 +133,7 @@ DRAWS = random.Random()
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Begin the draws of this test, as a process that has read no control item."""
     DRAWS.seed(item.nodeid)
-    watch._known.clear()
+    watch._known.forget()
 
 
 @pytest.hookimpl(optionalhook=True, wrapper=True)

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from botocore.exceptions import ClientError
 from pynamodb.connection.table import TableConnection
@@ -21,7 +20,7 @@ from pynamodb.constants import NUMBER, STRING
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item, connection_until, get_items
-from pynamodb_tracker.dynamodb.forking import in_forked_process
+from pynamodb_tracker.dynamodb.forking import PerConnection
 from pynamodb_tracker.instrumentation import log, log_fields
 from pynamodb_tracker.model.overflow import GROUP_OF, RowKey, by_key, item_key, key_of
 from pynamodb_tracker.model.row import TaskRow
@@ -68,16 +67,7 @@ class _Counts:
             return numbers
 
 
-_counts: WeakKeyDictionary[type[TaskRow], _Counts] = WeakKeyDictionary()
-_guard = threading.Lock()
-
-
-@in_forked_process
-def _forget() -> None:
-    """Start from zero in a forked process, because its parent sends its own counts."""
-    global _guard  # noqa: PLW0603 - one per process
-    _guard = threading.Lock()
-    _counts.clear()
+_counts = PerConnection(_Counts)  # a parent of this process sends its own
 
 
 def quantile(buckets: Sequence[int], share: float) -> timedelta | None:
@@ -94,11 +84,7 @@ def quantile(buckets: Sequence[int], share: float) -> timedelta | None:
 def count(model: type[TaskRow], *names: str) -> None:
     """Count a transition under these names, and send the counts if it is time. This never raises."""
     try:
-        table = model.tracker.connection()
-        with _guard:
-            counts = _counts.get(model)
-            if counts is None or counts.table is not table:
-                counts = _counts[model] = _Counts(table)
+        counts = _counts.of(model)
         for hour, numbers in counts.add(names).items():
             _send(model, counts, hour, numbers)
     except Exception:  # the transition itself is on record

@@ -52,7 +52,6 @@ _NAMED = 5
 
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
-
 _used_by_block: ContextVar[Sequence[LimitSlots]] = ContextVar("pynamodb_tracker_slots", default=())
 """The limits that this context's block has slots of. It is empty after the block, even in copied contexts."""
 

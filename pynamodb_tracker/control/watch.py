@@ -3,14 +3,12 @@
 import threading
 from datetime import datetime, timedelta
 from typing import Any
-from weakref import WeakKeyDictionary
 
-from pynamodb.connection.table import TableConnection
 from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.control.item import Pause, compare, read
-from pynamodb_tracker.dynamodb.forking import in_forked_process
+from pynamodb_tracker.dynamodb.forking import PerConnection
 from pynamodb_tracker.exceptions import DefinitionError, TrackerError
 from pynamodb_tracker.instrumentation import log, log_fields
 from pynamodb_tracker.model.row import TaskRow
@@ -23,8 +21,7 @@ _WITHIN = timedelta(seconds=2)
 
 
 class _Known:
-    def __init__(self, table: TableConnection) -> None:
-        self.table = table
+    def __init__(self) -> None:
         self.pauses: dict[int, Pause] | None = None  # None until the item was read
         self.required: list[int] = []  # the required steps that this program does not declare
         self.mistake = ""  # why the class's steps contradict the recorded ones
@@ -74,24 +71,11 @@ class _Known:
             self.is_warned = True
 
 
-_known: WeakKeyDictionary[type[TaskRow], _Known] = WeakKeyDictionary()
-_guard = threading.Lock()
-
-
-@in_forked_process
-def _forget() -> None:
-    """Use new locks in a forked process, because a parent's thread may hold the old ones."""
-    global _guard  # noqa: PLW0603 - one per process
-    _guard = threading.Lock()
-    _known.clear()
+_known = PerConnection(lambda _: _Known())
 
 
 def _find_known(model: type[TaskRow]) -> _Known:
-    table = model.tracker.connection()
-    with _guard:
-        known = _known.get(model)
-        if known is None or known.table is not table:
-            known = _known[model] = _Known(table)
+    known = _known.of(model)
     known.refresh(model)
     return known
 

@@ -30,7 +30,6 @@ from pynamodb_tracker.writes.transition import StepStatements, get
 
 T = TypeVar("T", bound=TaskRow)
 
-
 _version_there = Path(overflow.VERSION)
 _TRIES = 4
 _MOST_DELETES = 99

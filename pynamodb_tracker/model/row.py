@@ -282,7 +282,6 @@ _REQUIRED_WITH = {  # attributes that come together
 _REQUIRED_IN_PROGRESS = ("lock", "lock_expire_time")
 _IN_CLAIMED_ROW = frozenset(_REQUIRED).union(_REQUIRED_IN_PROGRESS, ("status_key",))
 
-
 T = TypeVar("T", bound=TaskRow)
 
 

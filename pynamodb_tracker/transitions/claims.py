@@ -43,7 +43,6 @@ from pynamodb_tracker.writes.transition import (
 
 T = TypeVar("T", bound=TaskRow)
 
-
 _TRIES = 4
 _GIVE_BACK_WITHIN = timedelta(seconds=5)
 """How long to try to release the task after a claim without a response."""

@@ -30,7 +30,6 @@ from pynamodb_tracker.worker.shutdown import Message, Messages, print_to_stderr
 
 F = TypeVar("F")
 
-
 POLL_INTERVAL = timedelta(seconds=2)  # the default of `max_poll_interval`
 SILENCE = timedelta(minutes=2)  # a living worker's longest request, with all its retries
 _SIGN_INTERVAL = 5.0  # seconds

@@ -176,18 +176,14 @@ def known_format() -> Condition:
     return TaskRow.format_version <= LATEST_FORMAT
 
 
-def _runnable(codes: Codes) -> Condition:
-    """Require a due task that no worker holds."""
-    return has_status(codes.pending, codes.failed).condition & is_due().condition
-
-
 def _abandoned(codes: Codes) -> Condition:
     return has_status(codes.in_progress).condition & lock_expired().condition
 
 
 @guard
 def startable(codes: Codes) -> Condition:
-    return _runnable(codes) | _abandoned(codes)
+    """Require a due task that no worker holds."""
+    return (has_status(codes.pending, codes.failed).condition & is_due().condition) | _abandoned(codes)
 
 
 @guard

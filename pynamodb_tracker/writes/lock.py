@@ -25,7 +25,6 @@ T = TypeVar("T", bound=TaskRow)
 _UNKNOWN = datetime.fromtimestamp(0, UTC)
 """Stands for an unreadable creation time."""
 
-
 _RELEASES_OF_LAST_ATTEMPT = 10
 """After this many releases, a last attempt need not run alone."""
 

@@ -33,7 +33,6 @@ from pynamodb_tracker.writes.transition import StepStatements, Transition, get
 E = TypeVar("E", bound=TaskError)
 T = TypeVar("T", bound=TaskRow)
 
-
 _NO_RESULT = "ended without a result"
 
 

@@ -153,7 +153,7 @@ def test_a_paused_event_about_a_task_that_is_there_costs_one_read(context: Conte
         handler(bare("o-1"), context)
     assert requests.operations == ["GetItem"]
     Order.confirm.resume()
-    watch._known.clear()
+    watch._known.forget()
     with recorded(ShopTask) as requests:
         handler(bare("o-4"), context)
     assert requests.operations == ["GetItem", "UpdateItem", "PutItem", "UpdateItem"]

@@ -128,7 +128,7 @@ def test_a_paused_worker_is_idle_and_says_so_once(kind: Any, caplog: pytest.LogC
         f"Order.ship: no more tasks start: {Order.pauses()[0]}"
     ]
     Order.ship.resume(by="ada")
-    watch._known.clear()
+    watch._known.forget()
     assert tally()[Order.ship].succeeded == 2
 
 
@@ -197,7 +197,7 @@ def test_what_was_read_last_holds_while_the_item_cannot_be_read(
     text = caplog.messages[0]
     assert text.startswith("cannot read the control item of Order")
     assert text.endswith("(known pauses hold): down")
-    watch._known.clear()
+    watch._known.forget()
     assert pause.is_in_force
     assert Order.reserve.run_all(done).succeeded == ["o-1"]
     assert "pauses are unknown, and work continues" in caplog.messages[-1]
@@ -218,9 +218,9 @@ def test_pauses_are_known_to_a_process_that_may_not_record_its_steps(monkeypatch
 @pytest.mark.parametrize("engine", ["moto"], indirect=True)
 def test_a_process_that_is_forked_while_a_thread_reads_reads_for_itself() -> None:
     Order.reserve.run_all(done)
-    with watch._known[Order].guard:
+    with watch._known.of(Order).guard:
         if not (child := os.fork()):
-            os._exit(len(watch._known) + watch._guard.locked())
+            os._exit(watch._known.of(Order).guard.locked())
         assert os.waitpid(child, 0)[1] == 0
 
 

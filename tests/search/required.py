@@ -75,7 +75,7 @@ def protocol(who: str, faults: Faults) -> Protocol:
 
 def _begun(call: Callable[[], object]) -> None:
     """Make a call in a process that has read nothing."""
-    watch._known.clear()
+    watch._known.forget()
     with mock.patch.object(watch, "INTERVAL", INTERVAL):
         attempt(call)
 

@@ -34,7 +34,7 @@ def counted(shop: StoppedClock, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
     """Count what passes through the steps of an order; no other test finds what was not sent."""
     monkeypatch.setattr(Order.use_case_id, "count_transitions", True)
     yield
-    flow._forget()
+    flow._counts.forget()
 
 
 @pytest.fixture

@@ -88,7 +88,7 @@ def test_what_holds_back_and_what_passes_is_the_same_in_both_forms(
     ]
     assert [each for each in told if each not in said] == []
     assert (sum(passing["came"]), sum(passing["succeeded"]), passing["took"][0]) == (10, 5, 5)
-    flow._forget()
+    flow._counts.forget()
     slots._forget()
 
 

@@ -276,7 +276,7 @@ def test_half_of_the_successes_took_about_as_long(
         Refund.pay_back.run(f"r-{number}", partial(pass_time, shop, each))
     [passing] = [row.passing for of in find_now([Refund]).use_cases for row in of.steps]
     assert passing is not None
-    flow._forget()
+    flow._counts.forget()
     found = passing.median
     assert (found is None) == (median is None)
     assert found is None or median is None or abs(found.total_seconds() / median - 1) < 0.3

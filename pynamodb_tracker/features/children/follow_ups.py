@@ -30,7 +30,6 @@ from pynamodb_tracker.writes.transition import get
 
 T = TypeVar("T", bound=TaskRow)
 
-
 _MOST_WITH_SUCCESS = 98
 """Actions for follow-ups in a success, beside the task's own, and its parent's or child list's."""
 _FOR_GROUP = 2
