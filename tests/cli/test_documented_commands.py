@@ -41,8 +41,8 @@ RUN_FUNCTIONS = {"run", "retry", "worker"}
 SERVES = {"demo", "web"}
 """Commands that run until they are stopped, which have tests of their own."""
 
-TOOLS = {"comm", "diff", "mkdir", "sort"}
-"""Programs of every POSIX system that the pages use with files and the output of commands."""
+TOOLS = {"comm", "diff", "sort"}
+"""Programs of every POSIX system that the pages pass the output of commands to."""
 
 FILTERS: Mapping[str, Callable[[str], str]] = {
     ".task_id": lambda text: "".join(f"{json.loads(line)['task_id']}\n" for line in text.splitlines()),
@@ -58,9 +58,8 @@ def lines_in(block: Block) -> Iterator[str]:
     """Yield the command lines of a block, and those of the tools that read their files."""
     prompt = "$ " if block.language == "console" else ""
     for line in re.sub(r"\\\n *|(?<=\|)\n +", " ", block.text).splitlines():
-        shown = line.removeprefix(prompt)
-        if line.startswith(prompt) and (COMMAND in line or shown.partition(" ")[0] in TOOLS):
-            yield shown
+        if line.startswith(prompt) and (COMMAND in line or line.partition(" ")[0] in TOOLS):
+            yield line.removeprefix(prompt)
 
 
 def lines_of(page: Page) -> Iterator[str]:

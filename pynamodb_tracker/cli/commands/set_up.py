@@ -68,7 +68,8 @@ def _size_in_words(load: Load, found: Size) -> Iterator[tuple[str, str]]:
     yield "table", f"{found.table_units:,} write units per second, {_warm(found.warm_table_units)}"
     yield "index", f"{found.index_units:,} write units per second, {_warm(found.warm_index_units)}"
     yield "quota", _quota(found)
-    yield "writes", f"${found.dollars_per_hour:,.2f} an hour, ${found.dollars_per_million_tasks:,.2f} a million tasks"
+    hour, million = found.dollars_per_hour, found.dollars_per_million_tasks
+    yield "writes", f"${hour:,.2f} an hour, ${million:,.2f} a million tasks"
     yield "idle worker", f"${found.idle_worker_dollars_per_month:,.2f} a month"
 
 
@@ -91,7 +92,6 @@ def template(
     of_policies: Annotated[
         bool, opt.flag("--policies", "Print a CloudFormation template with policies for the table's users.")
     ] = False,
-    output: Annotated[Path | None, opt.value("FILE", "Write to this file. An error leaves it as it is.")] = None,
     name: opt.App,
 ) -> None:
     """Print a CloudFormation template of the table, with the indexes that its class declares.
@@ -104,8 +104,7 @@ def template(
         if as_terraform and of_policies:
             why = "the Terraform module contains the policies: leave --policies out, and set policies = true"
             raise command.CannotRunError(why)
-        make = terraform if as_terraform else policies if of_policies else cloudformation
-        (partial(output.write_text, encoding="utf-8") if output else write)(make(model))
+        write((terraform if as_terraform else policies if of_policies else cloudformation)(model))
 
 
 def create_table(*, name: opt.App) -> None:
