@@ -294,6 +294,7 @@ class Schema:
 
     @property
     def lane(self) -> int | None:
+        """The additional shard for urgent tasks, or None."""
         return self.use_case.read_shards if self.use_case.urgent else None
 
     def status_key(self, code: int, task_id: str, *, is_urgent: bool = False) -> str | None:

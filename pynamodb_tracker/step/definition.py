@@ -135,19 +135,6 @@ class StepDefinition(Generic[T]):
             return True
         return row is not None and refusals.is_startable(row, self.codes, clock.now(), on_time=True)
 
-    def shard_of(self, task: T) -> int:
-        return self.model.tracker.shard_of(task.status_key)
-
-    @property
-    def lane(self) -> int | None:
-        """The additional shard for urgent tasks, or None."""
-        return self.model.tracker.lane
-
-    @property
-    def lock_lifetime(self) -> timedelta:
-        """How long after its claim a task can be taken over, without extensions."""
-        return self.declared.lock_for + self.model.tracker.margin
-
     @property
     def shards(self) -> int:
         """How many shards each state has, without the urgent one."""
@@ -159,7 +146,7 @@ class StepDefinition(Generic[T]):
 
         due = self.due(goes_on=lambda: found.goes_on(), **which)  # noqa: PLW0108 - it is set later
         options: dict[str, Any] = {"threads": threads, "limit": limit, "selects": any(which.values())}
-        found = Candidates(due.ids_in, shards=self.shards, lane=self.lane, **options)
+        found = Candidates(due.ids_in, shards=self.shards, lane=self.model.tracker.lane, **options)
         return found
 
     def pause(self, *, lives_long: bool = True) -> Pause | None:

@@ -174,7 +174,7 @@ class Polling(StepSource):
         self.lag = timedelta(0) if of.model.tracker.table.is_in_memory else _INDEX_LAG
         self.cooldown = Cooldown(self.lag)
         is_wanted, patience = self.cooldown.is_over, self._shards_per_poll
-        shards: dict[str, Any] = {"shards": of.shards, "lane": of.lane}
+        shards: dict[str, Any] = {"shards": of.shards, "lane": of.model.tracker.lane}
         found = Candidates(self._ids_in, **shards, threads=threads, is_wanted=is_wanted, patience=patience)
         super().__init__(work, found)
         self._backoff = Backoff(longest * self._shards_per_poll / of.shards, least=_STEADY)
@@ -288,7 +288,7 @@ class Polling(StepSource):
 
     def _note_failed(self, task: Any) -> None:
         """Look for a failed task once it is due and the index shows it."""
-        shard, now = self._of.shard_of(task), clock.now()
+        shard, now = task.tracker.shard_of(task.status_key), clock.now()
         at, shown = (shard, self.work.codes.failed), now if self._eager else now + self.lag
         due = max(task.due_time, shown)
         with self._guard:
@@ -392,7 +392,7 @@ class Polling(StepSource):
         asked, rarely = self._asked_at.get((shard, code)), _RARELY
         if code == self.work.codes.in_progress:
             # A lock that is taken after this look expires after the next one.
-            rarely = min(rarely, self._of.lock_lifetime)
+            rarely = min(rarely, self._of.declared.lock_for + self._of.model.tracker.margin)
         is_known = self._due_at.get((shard, code), _LATEST) <= now
         return self._eager or is_known or asked is None or not asked <= now < asked + rarely
 

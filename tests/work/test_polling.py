@@ -37,11 +37,12 @@ HOUR = timedelta(hours=1)
 class FakeStep:
     """A step that says what a test wants."""
 
-    lock_lifetime = timedelta(minutes=5)
+    declared = SimpleNamespace(lock_for=timedelta(minutes=5))
 
     def __init__(self, clock: StoppedClock) -> None:
         self.table = SimpleNamespace(is_in_memory=False)
-        self.model = SimpleNamespace(__name__="Fake", tracker=SimpleNamespace(table=self.table))
+        tracker = SimpleNamespace(table=self.table, margin=timedelta(0), lane=None)
+        self.model = SimpleNamespace(__name__="Fake", tracker=tracker)
         self.codes = Codes("order", "step", 10, 20)
         self.due: dict[int, datetime] = {}
         self.tasks: list[str] = []
@@ -57,7 +58,6 @@ class FakeStep:
         self.shards_asked: list[int] = []
         self.rounds: list[list[int]] = []
         self.shards = 1
-        self.lane: int | None = None
         self._clock = clock
 
     def pause(self) -> None:
@@ -68,9 +68,6 @@ class FakeStep:
 
     def is_startable(self, _task_id: str) -> bool:
         return self.startable
-
-    def shard_of(self, _task: object) -> int:
-        return 0
 
     def due_codes_in(self, shard: int, *codes: int) -> "FakeDue":
         return FakeDue(self, shard, list(codes))
@@ -126,7 +123,8 @@ class Poller(Polling):
 
     def ends(self, task_id: str, outcome: str, error: Exception | None = None, **task: Any) -> None:
         """Note the outcome of a task."""
-        details, row = SimpleNamespace(postponed=False), SimpleNamespace(**task)
+        tracker = SimpleNamespace(shard_of=lambda _key: 0)
+        details, row = SimpleNamespace(postponed=False), SimpleNamespace(tracker=tracker, status_key="", **task)
         self.note_ended(SimpleNamespace(task_id=task_id, outcome=outcome, error=error, task=row, details=details))
 
 
