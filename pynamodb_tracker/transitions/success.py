@@ -176,7 +176,7 @@ def unknown_outcome(unconfirmed: Unconfirmed, unknown: PynamoDBConnectionError) 
 
 
 def find_outcome(journal: Journal[T], pending: PendingSuccess) -> T | None:
-    """Finish the run if the row shows its success. Otherwise, block late copies and return it, or raise the loss."""
+    """Finish the run if the row shows its success. Otherwise, block late copies and return the row, or raise the loss."""
     claim = journal.claim
     success, row = pending.sent, read_row(claim)
     if row is not None and claim.holds(row):

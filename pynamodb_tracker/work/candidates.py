@@ -102,7 +102,7 @@ class Candidates:
         self._limit = limit
         self._is_wanted = is_wanted
         self._patience = math.inf if patience is None else patience
-        self._selects = selects
+        self.selects = selects
         self._widest = _WIDEST * min(_MOST_SHARES, threads // _THREADS_PER_SHARE + 1)
         self.tried: set[str] = set()  # and left out
         self._open: set[int] = set()  # shards that may have untried tasks
@@ -112,8 +112,8 @@ class Candidates:
         self._is_stale = False  # the index has to be read again
 
     def count_in(self, task_id: str) -> bool:
-        """Count a task that a run made due. Return False if it is not wanted, or was tried."""
-        if self._selects or task_id in self.tried:
+        """Count a task that does not come from the index. Return False if it was tried."""
+        if task_id in self.tried:
             return False
         self.tried.add(task_id)
         return True

@@ -173,11 +173,11 @@ class Dispatcher:
                 self._count_start(found)
                 self._wake_one()
                 return found
-            waits_alone = self._takeovers.set_aside(source, found)
+            begins_to_wait = self._takeovers.set_aside(source, found)
             self._wake_one()
         if given is not None and given.slot is not None:
             given.slot.leave()
-        if given is not None and waits_alone:
+        if given is not None and begins_to_wait:
             text = "%s of %r waits until all others have ended, because its last attempt may have killed its worker"
             log.warning(text, source.work.name, given.task_id, extra=source.work.log_fields)
         return None

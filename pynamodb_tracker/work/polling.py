@@ -201,7 +201,7 @@ class Polling(StepSource):
     @property
     def is_idle(self) -> bool:
         """Whether the last poll found nothing to do now, or the step is paused."""
-        has_polled = not (self._is_open or self._found or self._announced or self.held) and self._poll_at > EARLIEST
+        has_polled = not (self._is_open or self._found or self._announced or self.aside) and self._poll_at > EARLIEST
         return self.pause is not None or (has_polled and self._outage.since is None)
 
     def poll_now(self) -> None:
@@ -215,7 +215,7 @@ class Polling(StepSource):
 
     def _may_have_more(self, now: datetime) -> bool:
         is_pausing = now < self.next_look <= now + self._longest  # not longer if the clock was set back
-        return not is_pausing or (self._is_open and not self._is_cut) or self._free is not None
+        return not is_pausing or (self._is_open and not self._is_cut)
 
     def has_next(self, stopped: threading.Event) -> bool:
         """Return whether there is a task to try. Log an error, which ends the scan."""

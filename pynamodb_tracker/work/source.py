@@ -6,7 +6,7 @@ slot. The dispatcher waits, and lets one thread at a time ask a source.
 
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -80,8 +80,8 @@ class StepSource:
         self.waits_for_answer = self.waits_for_slot = False
         self._ahead: tuple[str, bool] | None = None  # the next id, and whether it is a follow-up
         self._ahead_since = EARLIEST
-        self.held: dict[LeftBehind, None] = {}  # they wait until others have ended
-        self.dead: Collection[str] = ()  # workers with abandoned tasks that may not start now
+        self.aside: dict[str, None] = {}  # tasks that must not start before `is_free`
+        self.is_free: Callable[[str], bool] = lambda _: True
         self._is_warned = self._has_waited = False
         self._guard = threading.Lock()
 
@@ -97,11 +97,9 @@ class StepSource:
     def waits_alone(self) -> bool:
         return self._ahead is not None and isinstance(self._ahead[0], LeftBehind) and self._ahead[0].is_last
 
-    def keep_for_later(self, given: Given, *, until_others_end: bool) -> None:
-        if until_others_end and given.left is not None:
-            self.held[given.left] = None
-        else:
-            self._ahead, self._ahead_since = (given.left or given.task_id, given.is_follow_up), clock.now()
+    def keep_next(self, given: Given) -> None:
+        """Keep a task as the next one."""
+        self._ahead, self._ahead_since = (given.left or given.task_id, given.is_follow_up), clock.now()
 
     def poll_now(self) -> None: ...
 
@@ -117,7 +115,7 @@ class StepSource:
             return self.window.may_go
         if self.waits_for_slot and self.work.slots is not None:
             return self.work.slots.may_have or now >= self.look_at
-        return self._ahead is not None or self._may_have_more(now)
+        return self._ahead is not None or self._free is not None or self._may_have_more(now)
 
     def _may_have_more(self, now: datetime) -> bool:  # noqa: ARG002 - as of any source
         return True
@@ -136,7 +134,7 @@ class StepSource:
             self._put_back(*self._ahead)
             self._ahead = None
         while self.pause is None and self._ahead is None:
-            found = self._next_held() or self._next_id()
+            found = self._next_from_aside() or self._next_id()
             if isinstance(found, tuple):
                 self._ahead, self._ahead_since = found, clock.now()
                 break
@@ -168,18 +166,15 @@ class StepSource:
         return Given(self, str(task_id), slot, is_follow_up, left)
 
     @property
-    def _free(self) -> LeftBehind | None:
-        for task in list(self.held):
-            if task.worker not in self.dead:
-                return task
-        return None
+    def _free(self) -> str | None:
+        return next((task for task in list(self.aside) if self.is_free(task)), None)
 
-    def _next_held(self) -> NextId:
+    def _next_from_aside(self) -> NextId:
         if (task := self._free) is None:
             return None
         if not self.window.may_go:
             return ANSWER
-        self.held.pop(task)
+        self.aside.pop(task)
         return task, True
 
     def _may_still_run_alone(self) -> bool:
@@ -226,11 +221,10 @@ class OnceThrough(StepSource):
 
     @property
     def is_done(self) -> bool:  # type: ignore[override]  # no one sets it
-        return self.pause is not None or not self._may_have_more(EARLIEST)
+        return self.pause is not None or not (self._free is not None or self._may_have_more(EARLIEST))
 
     def _may_have_more(self, now: datetime) -> bool:  # noqa: ARG002 - as of any source
-        is_over = self._is_exhausted and not self._behind and self._ahead is None
-        return not is_over or self._free is not None
+        return not self._is_exhausted or bool(self._behind) or self._ahead is not None
 
     def _next_id(self) -> NextId:
         if (found := next(self._ids, None)) is not None:
@@ -251,7 +245,7 @@ class OnceThrough(StepSource):
 
     def follow_up(self, task: NewlyDue) -> bool:
         """Note a task, unless it is too new or not due yet."""
-        is_wanted = self.is_of_due and self.pause is None
+        is_wanted = self.is_of_due and not self.candidates.selects and self.pause is None
         is_wanted = is_wanted and task.creation < self._began and task.due_time <= clock.now()
         if is_wanted:
             self._behind.append(task.task_id)

@@ -3,7 +3,7 @@
 - A dead worker's tasks run one at a time. After every eight that have ended, one more runs at the same time.
 - A task on its last attempt runs alone: it waits until all others have ended, and none starts beside it.
 
-The dispatcher asks under its lock. A step keeps its tasks that must not start now.
+The dispatcher asks under its lock, and a step's source keeps the task. A new rule of this kind belongs here.
 """
 
 from collections.abc import Sequence
@@ -20,31 +20,38 @@ _MOST_DEAD = 1000  # dead workers to remember
 
 class Takeovers:
     def __init__(self, sources: Sequence[StepSource]) -> None:
-        self.dead: set[str] = set()  # workers with tasks that may not start now
+        self.at_limit: set[str] = set()  # dead workers of which no more tasks may start now
         self.alone: Given | None = None  # the task that runs alone
         self.next_alone: StepSource | None = None  # its next task waits to run alone
         self.look_again = clock.now()
         self._counts: dict[str, tuple[int, int]] = {}  # how many tasks run, and have ended, by dead worker
         for source in sources:
-            source.dead = self.dead
+            source.is_free = self.is_free
 
     def may_ask(self, source: StepSource, running: int, now: datetime) -> bool:
-        if self.next_alone is None or self.alone is not None:
-            return self.alone is None
+        if self.alone is not None:
+            return False
+        if self.next_alone is None:
+            return True
         return source is self.next_alone and (not running or now >= self.look_again)
 
     def may_start(self, given: Given, running: int) -> bool:
         if self.alone is not None or self.next_alone not in (None, given.source):
             return False
         left = given.left
-        return left is None or not (left.worker in self.dead or (left.is_last and running))
+        return left is None or (self.is_free(left) and not (left.is_last and running))
+
+    def is_free(self, task: str) -> bool:
+        """Return whether a task that was set aside may start."""
+        return not (isinstance(task, LeftBehind) and task.worker in self.at_limit)
 
     def set_aside(self, source: StepSource, given: Given | None) -> bool:
         """Keep a task that must not start now, if a step has found one. Return whether it begins to wait for others."""
-        begins = False
-        if given is not None:
-            source.keep_for_later(given, until_others_end=given.left is not None and given.left.worker in self.dead)
-            begins = source.waits_alone and self.next_alone is None
+        if given is not None and given.left is not None and not self.is_free(given.left):
+            source.aside[given.left] = None
+        elif given is not None:
+            source.keep_next(given)
+        begins = given is not None and source.waits_alone and self.next_alone is None
         if begins or source is self.next_alone:
             self.next_alone = source if source.waits_alone else None
             self.look_again = clock.now() + _LOOK_AGAIN
@@ -63,7 +70,7 @@ class Takeovers:
         if given is self.alone:
             self.alone = None
         if again_alone:
-            given.source.held[LeftBehind(given.task_id, "", is_last=True)] = None
+            given.source.aside[LeftBehind(given.task_id, "", is_last=True)] = None
 
     def try_to_run_alone(self, given: Given, running: int) -> bool:
         if running == 1:
@@ -76,6 +83,6 @@ class Takeovers:
         before = self._counts.get(worker, (0, 0))
         self._counts[worker] = running, ended = before[0] + running, before[1] + ended
         if running > ended // _ENDED_PER_START:
-            self.dead.add(worker)
+            self.at_limit.add(worker)
         else:
-            self.dead.discard(worker)
+            self.at_limit.discard(worker)

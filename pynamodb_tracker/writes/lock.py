@@ -63,7 +63,7 @@ class PendingSuccess:
         self.changes: Changes = {}
         """The changes that are saved with the success."""
         self.sent: Transition | None = None
-        """A success that got no response, and may still be applied."""
+        """A success that was sent, as long as it is unknown whether it was applied."""
         self.error: BaseException | None = None
         """The last transaction's error."""
 

@@ -364,7 +364,7 @@ def fixed() -> Iterator[StoppedClock]:
         stack.enter_context(mock.patch.multiple(lock, time=nanoseconds, os=system, _last=0, _passed=itertools.count(1)))
         stack.enter_context(mock.patch.multiple(RANDOM, random=numbers.random, getrandbits=numbers.getrandbits))
         stack.enter_context(mock.patch.object(failure, "_traceback_of", return_value=TRACEBACK))
-        for known in (watch._known, flow._counts):
+        for known in (watch._known._known, flow._counts._known):
             stack.enter_context(mock.patch.dict(known, clear=True))
         yield time
 

@@ -296,7 +296,7 @@ class World:
                 each.waits_for_slot,
                 each._ahead and each._ahead[0],
                 each.waits_alone,
-                tuple(each.held),
+                tuple(each.aside),
                 tuple(each._behind),
                 tuple(sorted(each.candidates.tried)),
                 each.window.width,
@@ -310,7 +310,7 @@ class World:
         it, held = self.dispatcher, self.dispatcher._takeovers
         order = tuple(each.work.name for each in it._order)
         state = (it.stopped.is_set(), it._is_closed, it._started, it._running, it._looking, order, self.is_paused)
-        alone = tuple(held.dead), held.alone and held.alone.task_id, held.next_alone and held.next_alone.work.name
+        alone = tuple(held.at_limit), held.alone and held.alone.task_id, held.next_alone and held.next_alone.work.name
         said = tuple(sorted(self.started)), tuple(sorted(self.refused)), tuple(sorted(self.made))
         return (
             tuple(sources),

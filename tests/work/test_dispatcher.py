@@ -100,6 +100,18 @@ def test_a_source_that_selects_some_tasks_takes_no_others() -> None:
     assert given_by(dispatcher, lambda it: after(it.task_id)) == ["a"]
 
 
+def test_a_selected_task_that_was_set_aside_is_tried_even_after_a_long_wait_for_a_slot(
+    stopped_clock: StoppedClock,
+) -> None:
+    source, stopped = source_of(PAY, selects=True), threading.Event()
+    assert source.next(stopped) is None
+    source.aside["b"] = None
+    assert source.has_next(stopped)
+    stopped_clock.advance(timedelta(seconds=2))
+    assert (given := source.next(stopped)) is not None
+    assert given.task_id == "b"
+
+
 def test_it_ends_only_once_nothing_runs_that_could_make_something_due(pool: ThreadPoolExecutor) -> None:
     dispatcher = Dispatcher([source_of(PAY, "a", "b"), source_of(SHIP)])
     first, second = dispatcher.take(), dispatcher.take()

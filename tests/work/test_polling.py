@@ -123,8 +123,8 @@ class Poller(Polling):
 
     def ends(self, task_id: str, outcome: str, error: Exception | None = None, **task: Any) -> None:
         """Note the outcome of a task."""
-        tracker = SimpleNamespace(shard_of=lambda _key: 0)
-        details, row = SimpleNamespace(postponed=False), SimpleNamespace(tracker=tracker, status_key="", **task)
+        task = {"tracker": SimpleNamespace(shard_of=lambda _key: 0), "status_key": "", **task}
+        details, row = SimpleNamespace(postponed=False), SimpleNamespace(**task)
         self.note_ended(SimpleNamespace(task_id=task_id, outcome=outcome, error=error, task=row, details=details))
 
 
@@ -638,7 +638,7 @@ def test_a_task_that_waits_to_run_alone_is_left_to_another_worker_that_has_it(
         given = poller.next(threading.Event())
         assert given is not None
         assert given.task_id == "a"
-        poller.keep_for_later(given, until_others_end=False)
+        poller.keep_next(given)
         assert poller.is_ready(stopped_clock.now())
         stopped_clock.advance(5 * SECOND)
     step.startable = False

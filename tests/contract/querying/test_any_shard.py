@@ -143,7 +143,9 @@ def test_a_task_that_fails_is_found_as_soon_as_it_is_due_again_wherever_the_rota
     later = clock.now() + timedelta(seconds=2)
     fail(Leaflet.fold, task_id)
     change(Leaflet, task_id, due_time={"S": stamp(later)})
-    poller.ends(task_id, "failed", due_time=later, status_key=Leaflet.get_task(task_id).status_key)
+    poller.ends(
+        task_id, "failed", due_time=later, tracker=Leaflet.tracker, status_key=Leaflet.get_task(task_id).status_key
+    )
     while poller.take() is None:
         clock.advance(poller.next_look - clock.now())
     assert timedelta(0) <= clock.now() - later <= timedelta(seconds=0.5)

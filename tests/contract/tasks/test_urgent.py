@@ -333,7 +333,7 @@ def test_a_worker_that_goes_through_many_tasks_takes_a_new_urgent_one_within_its
     assert poller.take() == "t"
     fail(Express.pack, "t")
     task = Express.get_task("t")
-    poller.ends("t", "failed", due_time=task.due_time, status_key=task.status_key)
+    poller.ends("t", "failed", due_time=task.due_time, tracker=task.tracker, status_key=task.status_key)
     clock.advance(2 * SECOND)
     assert (poller.take(), (poller.take() or "").partition("-")[0]) == ("t", "old")
 
