@@ -201,6 +201,6 @@ def change_each(
             print_result(number)
         note(changed)
     if not following:
-        warn("nothing to change: no matching tasks")
+        warn("nothing to change: no tasks found")
     if refused:
         raise typer.Exit(FOUND)

@@ -83,7 +83,7 @@ def not_committed_error(claim: Claim[T], pending: PendingSuccess) -> Exception:
     """Return the error for a block that did not commit its transaction, or caught its error."""
     message = (
         f"ctx.transaction(succeed=True) of {claim.step} of {type(claim.task).__name__} {claim.task.task_id!r} was not "
-        "committed, so this attempt has failed"
+        "committed"
     )
     reason = pending.error
     if isinstance(reason, Exception):

@@ -341,7 +341,7 @@ class Waits(Participant):
         if came := waits.claimed & received:
             run.unstarted = TaskNotReadyError(
                 f"{run.claim} has decided without the signal {', '.join(sorted(came))}, which came during its run. The "
-                "attempt is released without recording anything, and the next one has the signal",
+                "attempt is released, and the next one has the signal",
                 task_id=row.task_id,
                 task=row,
             )

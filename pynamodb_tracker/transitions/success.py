@@ -176,7 +176,7 @@ def unknown_outcome(unconfirmed: Unconfirmed, unknown: PynamoDBConnectionError) 
 
 
 def find_outcome(journal: Journal[T], pending: PendingSuccess) -> T | None:
-    """Finish the run if the row shows its success. Otherwise, block late copies and return the row, or raise the loss."""
+    """Finish the run if the row shows its success. Otherwise, block late copies and return the row, or raise."""
     claim = journal.claim
     success, row = pending.sent, read_row(claim)
     if row is not None and claim.holds(row):
@@ -258,7 +258,7 @@ def build_success(journal: Journal[T], sent: Changes, participants: Sequence[Par
         success.add(postpone_count=None, first_failure=None)
     if end_of(journal.next_code) == "succeeded":
         success.add(when.lacks("queued"))
-    if end_of(journal.next_code) and claim.task.tracker.awaited and "signals" not in claim.task._row_state.stored:
+    if end_of(journal.next_code) and claim.task.tracker.awaited and "waits" not in journal.additions:
         success.add(when.lacks("signals"))  # no later run would read one that has come
     success.expires = end_of(journal.next_code) != "cancelled" or may_expire(claim.task)
     for each in participants:

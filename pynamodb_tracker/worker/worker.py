@@ -94,13 +94,13 @@ class Worker:
         processes need tables of `local_table`.
         """
         settings = replace(self._settings, until_idle=until_idle)
+        if self._processes > 1 and any(step.model.tracker.table.is_in_memory for step in self._functions):
+            why = "only this process has the tables of local_table: open them with local_server instead"
+            raise RuntimeError(f"processes={self._processes} needs tables that all processes can use, and {why}")
         if not self._entered.acquire(blocking=False):
             raise RuntimeError("this worker was run before: create a new one")
         if self._is_stopped:
             return {step: Tally() for step in self._functions}
-        if self._processes > 1 and any(step.model.tracker.table.is_in_memory for step in self._functions):
-            why = "only this process has the tables of local_table: open them with local_server instead"
-            raise RuntimeError(f"processes={self._processes} needs tables that all processes can use, and {why}")
         check_tables(self._functions)  # before handling signals, because a request may take minutes
         signals = {"SIGINT": Message.INTERRUPT, "SIGTERM": Message.STOP, "SIGUSR1": Message.PRINT_STATUS}
         with handle_signals(message_handlers(self._messages, **signals)):

@@ -66,7 +66,7 @@ def test_the_first_with_an_error_are_reopened_so_many_a_minute(store: StoppedClo
 @pytest.mark.parametrize("targets", [("ship.failed", "--since", "1h"), ("-",)])
 def test_a_selection_without_tasks_is_reported(command: tuple[str, ...], targets: tuple[str, ...]) -> None:
     ended = run(*command, *targets, text="")
-    assert (ended.code, ended.out, ended.err) == (0, "", "nothing to change: no matching tasks\n")
+    assert (ended.code, ended.out, ended.err) == (0, "", "nothing to change: no tasks found\n")
 
 
 @pytest.mark.parametrize("named", [("ship.ignored", "--limit", "9"), ("ship", "-"), ("ship", "3", "1", "2")])

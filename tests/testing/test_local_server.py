@@ -50,12 +50,16 @@ def _restored() -> Iterator[None]:
     set_host(None)
 
 
-def run_in_fork(done: Path) -> int:
-    """Confirm payments in a forked process until none is left, and write each id to a file. Return its process id."""
+def run_in_fork(done: Path, *others: Path) -> int:
+    """Confirm payments in a forked process until none is left, and write each id to a file. Return its process id.
+
+    Each process waits until the others have begun, too.
+    """
 
     def confirm(ctx: ExecutionContext[Order]) -> None:
         with done.open("a") as lines:
             lines.write(f"{ctx.task.task_id}\n")
+        until(lambda: all(path.exists() for path in others))
 
     if (child := os.fork()) == 0:
         code = 1
@@ -73,7 +77,7 @@ def test_processes_share_the_tasks_and_a_restart_has_them_all(file: Path, tmp_pa
     done = [tmp_path / "0", tmp_path / "1"]
     with local_server(Order, path=file):
         Order.create_many({"task_id": f"o-{number}"} for number in range(TASKS))
-        children = [run_in_fork(path) for path in done]
+        children = [run_in_fork(path, *done) for path in done]
         assert [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children] == [0, 0]
 
     assert sorted("".join(path.read_text() for path in done).split()) == sorted(f"o-{n}" for n in range(TASKS))

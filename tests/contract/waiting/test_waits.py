@@ -243,6 +243,18 @@ def test_a_run_does_not_end_a_task_whose_signal_it_does_not_know(end: str, *, ha
     assert Claim.get_task("c").state in {Claim.close.succeeded, Claim.cancelled}
 
 
+@pytest.mark.parametrize("in_transaction", [True, False])
+def test_a_signal_that_only_a_newer_program_declares_does_not_keep_a_task_from_ending(*, in_transaction: bool) -> None:
+    Claim.create("c", state=Claim.close.pending)
+    with Claim.close.start("c") as ctx:
+        signal = {"M": {"value": {"S": "1"}, "time": {"S": stamp(ctx.task.update_time)}, "token": {"S": "0" * 24}}}
+        change(Claim, "c", signals={"M": {"of a newer program": signal}})
+        if in_transaction:
+            with ctx.transaction(succeed=True):
+                pass
+    assert Claim.get_task("c").state == Claim.close.succeeded
+
+
 def test_a_round_does_not_end_without_its_signal(clock: StoppedClock) -> None:
     Part.create("p", repeat=Repeat.every(HOUR))
     Part.check.run_all(print)
