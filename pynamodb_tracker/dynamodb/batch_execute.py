@@ -187,13 +187,7 @@ class _Support:
             response = write.connection.dispatch("BatchExecuteStatement", {"Statements": [probe.as_entry()]})
         except Exception as error:  # noqa: BLE001 - an emulator in this process
             is_unexpected = isinstance(error, error_codes.UnexpectedSdkError) and error_codes.may_be_applied(error)
-            raised = error.__cause__ if is_unexpected else error
-            if isinstance(raised, BotoCoreError | ClientError):
-                self.note_refused(raised, operation)
-            else:
-                said = f"{type(raised).__name__} {raised}".rstrip()
-                why = f"an emulator in this process does not know such statements ({said})"
-                self.turn_off(why, logging.INFO)  # its requests are free
+            self._note_failed_probe(operation, error.__cause__ if is_unexpected else error)
             return
         response = response["Responses"][0]
         refusal: Mapping[str, Any] = response.get("Error", {})
@@ -209,6 +203,13 @@ class _Support:
             self.note_denied(operation, refusal.get("Message", ""))
         else:
             self.note_unclear(f"a statement that must be refused got the response {code} without the item")
+
+    def _note_failed_probe(self, operation: str, error: BaseException | None) -> None:
+        if isinstance(error, BotoCoreError | ClientError):
+            self.note_refused(error, operation)
+            return
+        why = f"an emulator in this process does not know such statements: {type(error).__name__} {error}".rstrip()
+        self.turn_off(why, logging.INFO)  # its requests are free
 
     def note_refused(self, error: Exception, *operations: str) -> None:
         code = error_codes.code_of(error)

@@ -95,8 +95,7 @@ class Worker:
         """
         settings = replace(self._settings, until_idle=until_idle)
         if self._processes > 1 and any(step.model.tracker.table.is_in_memory for step in self._functions):
-            why = "only this process has the tables of local_table: open them with local_server instead"
-            raise RuntimeError(f"processes={self._processes} needs tables that all processes can use, and {why}")
+            raise RuntimeError(f"{self._processes} processes cannot share local_table's tables: use local_server")
         if not self._entered.acquire(blocking=False):
             raise RuntimeError("this worker was run before: create a new one")
         if self._is_stopped:

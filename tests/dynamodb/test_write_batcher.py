@@ -1,8 +1,10 @@
 """Writes of several threads in one request: which of them wait, and what becomes of each."""
 
+import gc
 import os
 import signal
 import threading
+import weakref
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -347,15 +349,32 @@ def test_an_engine_that_ignores_conditions_gets_single_requests(
 
 
 @pytest.mark.usefixtures("engine")
-def test_an_emulator_that_raises_gets_single_requests(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_emulator_that_raises_gets_single_requests_and_its_error_is_freed(caplog: pytest.LogCaptureFixture) -> None:
+    class NotBuiltError(Exception):
+        pass
+
+    raised: list[weakref.ref[NotBuiltError]] = []
+
     class Odd(Engine):
         def dispatch(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:
-            assert operation != "BatchExecuteStatement", "not implemented"
+            if operation == "BatchExecuteStatement":
+                error = NotBuiltError()
+                raised.append(weakref.ref(error))
+                try:
+                    raise error
+                finally:
+                    del error
             return super().dispatch(operation, request)
 
     caplog.set_level("INFO", "pynamodb_tracker")
     engine = Odd()
-    assert len(Threads(engine, 2).send(write("a"), write("b"))) == 2
+    gc.collect()
+    gc.disable()
+    try:
+        assert len(Threads(engine, 2).send(write("a"), write("b"))) == 2
+        assert [each() for each in raised] == [None]
+    finally:
+        gc.enable()
     assert engine.sent == [("UpdateItem", 0)] * 2
     assert [record.levelname for record in caplog.records] == ["INFO"]  # nobody pays for its requests
 

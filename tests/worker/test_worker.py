@@ -141,5 +141,5 @@ def test_a_system_without_one_of_the_signals_will_do(monkeypatch: pytest.MonkeyP
 def test_processes_that_would_not_see_tables_in_memory_are_not_started(local_table: LocalTable) -> None:
     local_table(ShopTask)
     worker = Worker({Order.ship: nothing}, processes=2)
-    with pytest.raises(RuntimeError, match=r"processes=2 needs .* local_table: open them with local_server instead"):
+    with pytest.raises(RuntimeError, match="2 processes cannot share local_table's tables: use local_server"):
         worker.run(until_idle=True)

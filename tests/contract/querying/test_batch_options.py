@@ -249,7 +249,7 @@ def test_an_engine_that_does_not_know_shared_requests_is_logged_with_a_reason(
     with caplog.at_level("INFO"), sharing_requests(cast("WriteBatcher", Meeting())), STEP.start("o-1"):
         pass
     [said] = [record.getMessage() for record in caplog.records if "one by one" in record.getMessage()]
-    assert said.endswith(": an emulator in this process does not know such statements (AssertionError)")
+    assert said.endswith(": an emulator in this process does not know such statements: AssertionError")
     assert Order.get("o-1").state == STEP.succeeded
 
 
