@@ -187,7 +187,7 @@ class _Support:
             response = write.connection.dispatch("BatchExecuteStatement", {"Statements": [probe.as_entry()]})
         except Exception as error:  # noqa: BLE001 - an emulator in this process
             is_unexpected = isinstance(error, error_codes.UnexpectedSdkError) and error_codes.may_be_applied(error)
-            self._note_failed_probe(operation, error.__cause__ if is_unexpected else error)
+            self.note_refused(error.__cause__ if is_unexpected else error, operation)
             return
         response = response["Responses"][0]
         refusal: Mapping[str, Any] = response.get("Error", {})
@@ -204,14 +204,11 @@ class _Support:
         else:
             self.note_unclear(f"a statement that must be refused got the response {code} without the item")
 
-    def _note_failed_probe(self, operation: str, error: BaseException | None) -> None:
-        if isinstance(error, BotoCoreError | ClientError):
-            self.note_refused(error, operation)
+    def note_refused(self, error: BaseException | None, *operations: str) -> None:
+        if not isinstance(error, BotoCoreError | ClientError):
+            why = f"an emulator in this process does not know such statements: {type(error).__name__} {error}".rstrip()
+            self.turn_off(why, logging.INFO)  # its requests are free
             return
-        why = f"an emulator in this process does not know such statements: {type(error).__name__} {error}".rstrip()
-        self.turn_off(why, logging.INFO)  # its requests are free
-
-    def note_refused(self, error: Exception, *operations: str) -> None:
         code = error_codes.code_of(error)
         if code in error_codes.DENIED:
             for operation in operations:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from contextvars import ContextVar
 from datetime import datetime
+from functools import lru_cache
 from urllib.parse import quote, urlencode
 
 from pynamodb_tracker import clock
@@ -78,6 +79,7 @@ def in_form(task_id: str) -> str:
     return quote(task_id, safe="")
 
 
+@lru_cache(4096, typed=True)
 def query(**values: object) -> str:
     """Return an address's query without empty values."""
     return urlencode([(name, str(value)) for name, value in values.items() if value not in (None, "", False)])
