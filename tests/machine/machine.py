@@ -75,6 +75,7 @@ class Run:
     ctx: ExecutionContext[Any]
     manager: Any
     fence: int
+    took_over: bool
     saved: int = 0
 
 
@@ -182,7 +183,7 @@ class Machine(RuleBasedStateMachine):
         assert row is not None
         assert startable
         assert not spent
-        run = Run(task_id, step, ctx, manager, row.fence + 1)
+        run = Run(task_id, step, ctx, manager, row.fence + 1, self.abandoned(row, step))
         self.move(row, step + 1, delay=LOCK, attempt=row.attempt + 1)
         row.fence, row.expire, row.holder = row.fence + 1, self.now + LOCK, run
         assert (ctx.attempt, ctx.task.fence) == (row.attempt, row.fence)
@@ -232,6 +233,8 @@ class Machine(RuleBasedStateMachine):
         if error is not None:
             lost = bool(getattr(error, "__notes__", []))
         assert lost is not self.is_mine(run)
+        if run.took_over and not lost:  # the end also records the dead worker's attempt
+            self.rows[run.task_id].newest = 0, 0
         return not lost
 
     @rule(
