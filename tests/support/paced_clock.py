@@ -33,11 +33,13 @@ class PacedClock(StoppedClock):
         self._pauses: queue.SimpleQueue[float] = queue.SimpleQueue()
         self._thawed = threading.Event()
         self._thawed.set()
+        self.has_waited = threading.Event()
 
     def wait(self, event: threading.Event, seconds: float) -> bool:
         """Report the duration, and wait. The end is computed first, because the test may move the clock immediately."""
         end = self.now() + timedelta(seconds=seconds)
         self._pauses.put(seconds)
+        self.has_waited.set()
         while self.now() < end and not event.wait(GLANCE):
             pass
         self._thawed.wait()
@@ -74,6 +76,9 @@ def paced() -> Iterator[PacedClock]:
 
 
 def heart() -> threading.Thread | None:
-    """Return the heartbeat's thread, or None."""
+    """Return the heartbeat's thread, or None. On a paced clock, it waits by then, so moving the clock reaches it."""
     threads = (thread for thread in threading.enumerate() if thread.name.startswith("pynamodb_tracker heartbeat of"))
-    return next(threads, None)
+    found, paced_clock = next(threads, None), clock._clock
+    if found is not None and isinstance(paced_clock, PacedClock):
+        assert paced_clock.has_waited.wait(PATIENCE)
+    return found
