@@ -256,11 +256,12 @@ def build_success(journal: Journal[T], sent: Changes, participants: Sequence[Par
     success.add(last_error=None, release_count=None)
     if not {"postpone_count", "first_failure"}.isdisjoint(claim.task._row_state.stored):
         success.add(postpone_count=None, first_failure=None)
-    if end_of(journal.next_code) == "succeeded":
+    end = end_of(journal.next_code)
+    if end == "succeeded":
         success.add(when.lacks("queued"))
-    if end_of(journal.next_code) and claim.task.tracker.awaited and "waits" not in journal.additions:
+    if end and claim.task.tracker.awaited and "waits" not in journal.additions:
         success.add(when.lacks("signals"))  # no later run would read one that has come
-    success.expires = end_of(journal.next_code) != "cancelled" or may_expire(claim.task)
+    success.expires = end != "cancelled" or may_expire(claim.task)
     for each in participants:
         each.change(success)
     if "round" not in success.values:

@@ -80,7 +80,7 @@ class StepSource:
         self.waits_for_answer = self.waits_for_slot = False
         self._ahead: tuple[str, bool] | None = None  # the next id, and whether it is a follow-up
         self._ahead_since = EARLIEST
-        self.aside: dict[str, None] = {}  # tasks that must not start before `is_free`
+        self.aside: dict[str, None] = {}  # tasks that must not start until `is_free` allows it
         self.is_free: Callable[[str], bool] = lambda _: True
         self._is_warned = self._has_waited = False
         self._guard = threading.Lock()

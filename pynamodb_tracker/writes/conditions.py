@@ -182,7 +182,7 @@ def _abandoned(codes: Codes) -> Condition:
 
 @guard
 def startable(codes: Codes) -> Condition:
-    """Require a due task that no worker holds."""
+    """Require a due task that no worker holds, or one whose lock has expired."""
     return (has_status(codes.pending, codes.failed).condition & is_due().condition) | _abandoned(codes)
 
 
