@@ -148,5 +148,5 @@ def stamp(time: datetime) -> str:
     """Return a time as it is stored: 31 characters in UTC, which sort chronologically."""
     if time.tzinfo is not UTC:
         time = time.astimezone(UTC)
-    date = f"{time.year:04}-{time.month:02}-{time.day:02}"  # twice as fast as isoformat
-    return f"{date}T{time.hour:02}:{time.minute:02}:{time.second:02}.{time.microsecond:06}+0000"
+    parts = time.year, time.month, time.day, time.hour, time.minute, time.second, time.microsecond
+    return "%04d-%02d-%02dT%02d:%02d:%02d.%06d+0000" % parts  # noqa: UP031 - half the time of an f-string

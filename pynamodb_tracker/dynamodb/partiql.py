@@ -21,7 +21,7 @@ from pynamodb.expressions.operand import Path, Value
 from pynamodb.expressions.update import Action, RemoveAction, SetAction
 
 _KEY = ("task_id", "use_case_id")
-IF_ABSENT = {CONDITION_EXPRESSION: "attribute_not_exists (#0)", EXPRESSION_ATTRIBUTE_NAMES: {"#0": _KEY[0]}}
+IF_ABSENT = {CONDITION_EXPRESSION: f"attribute_not_exists ({_KEY[0]})"}
 _LONGEST = 8_000  # characters, where DynamoDB allows 8,192
 _MOST_TEXTS = 512  # a step has about twenty, plus one for each set of changes
 _TESTS = {"attribute_exists": "IS NOT MISSING", "attribute_not_exists": "IS MISSING"}

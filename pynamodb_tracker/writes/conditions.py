@@ -12,7 +12,14 @@ from typing import Any, NamedTuple, ParamSpec
 
 from pynamodb.attributes import Attribute, UnicodeAttribute
 from pynamodb.connection.table import TableConnection
-from pynamodb.constants import CONDITION_EXPRESSION, EXPRESSION_ATTRIBUTE_VALUES, KEY, TABLE_NAME, UPDATE_EXPRESSION
+from pynamodb.constants import (
+    CONDITION_EXPRESSION,
+    EXPRESSION_ATTRIBUTE_NAMES,
+    EXPRESSION_ATTRIBUTE_VALUES,
+    KEY,
+    TABLE_NAME,
+    UPDATE_EXPRESSION,
+)
 from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.update import Action
 
@@ -22,6 +29,15 @@ from pynamodb_tracker.model.status import END, Codes
 
 _PLACE = re.compile(r":\d+")
 """PynamoDB's placeholder for a value."""
+
+
+_ALIAS = re.compile(r"#\d+")
+"""PynamoDB's alias of an attribute's name."""
+
+_RESERVED = {"data", "group", "lock", "repeat", "status"}
+"""https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/ReservedWords.html"""
+
+_NEEDS_NO_ALIAS = {attribute.attr_name for attribute in TaskRow.get_attributes().values()} - _RESERVED
 
 
 class Parameter(str):
@@ -59,6 +75,7 @@ class PreparedWrite:
         del rendered[KEY]
         self._table_name = rendered.pop(TABLE_NAME)
         values = _each_once(rendered, values)
+        _name_plainly(rendered)
         for expression, source in ((CONDITION_EXPRESSION, condition), (UPDATE_EXPRESSION, actions)):
             if source is not None and expression in rendered:
                 rendered[expression] = Rendered.of(rendered[expression], source, values)
@@ -96,6 +113,18 @@ def _each_once(rendered: dict[str, Any], values: dict[str, dict[str, Any]]) -> d
         if expression in rendered:
             rendered[expression] = _PLACE.sub(lambda place: first[place[0]], rendered[expression])
     return {place: value for place, value in values.items() if first[place] == place}
+
+
+def _name_plainly(rendered: dict[str, Any]) -> None:
+    """Replace aliases by the tracker's names, because serializing aliases takes the client a long time."""
+    aliases: dict[str, str] = rendered.pop(EXPRESSION_ATTRIBUTE_NAMES)
+    kept = {alias: name for alias, name in aliases.items() if name not in _NEEDS_NO_ALIAS}
+    for expression in (CONDITION_EXPRESSION, UPDATE_EXPRESSION):
+        if expression in rendered:
+            text = rendered[expression]
+            rendered[expression] = _ALIAS.sub(lambda each: each[0] if each[0] in kept else aliases[each[0]], text)
+    if kept:
+        rendered[EXPRESSION_ATTRIBUTE_NAMES] = kept
 
 
 P = ParamSpec("P")

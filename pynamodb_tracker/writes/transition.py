@@ -103,6 +103,8 @@ class Transition:
         """Whether the response has the row after the write (ALL_NEW) or before it (ALL_OLD)."""
         self.seen: dict[str, Any] = {}
         """Stored values for the guards' parameters."""
+        self.parameters: dict[str, Any] = {}
+        """All stored parameters of the last request."""
         self.values: dict[str, Any] = {}
         """The tracker's new attributes by name. None removes an attribute."""
         self.assigned: Changes = {}
@@ -188,8 +190,8 @@ class Transition:
         return tuple(shape), parameters
 
     def stored_after(self, item: Item) -> Item:
-        """Return the stored row after the write, given the row before it."""
-        after, (_, parameters) = {**item}, self.shape_and_parameters()
+        """Return the stored row after the last request, given the row before it."""
+        after, parameters = {**item}, self.parameters
         if self.code is not None:
             after["status"] = {NUMBER: str(self.code)}
         for name, value in self.values.items():
@@ -303,13 +305,13 @@ class StepStatements(Generic[T]):
 
     def _request(self, transition: Transition, task_id: str) -> dict[str, Any]:
         self.complete(transition, task_id)
-        shape, parameters = transition.shape_and_parameters()
+        shape, transition.parameters = transition.shape_and_parameters()
         write = self._rendered.get(shape)
         if write is None:
             if len(self._rendered) >= _MOST_SHAPES:
                 self._rendered.clear()
             write = self._rendered[shape] = transition.render(self.table)
-        return write.request(self.model.tracker.key(task_id), parameters)
+        return write.request(self.model.tracker.key(task_id), transition.parameters)
 
     def claim(
         self,

@@ -114,14 +114,13 @@ def test_a_put_that_replaces_nothing_is_an_insert() -> None:
     put = {
         "TableName": "tasks",
         "Item": {**KEY, "it's": {"L": []}},
-        "ConditionExpression": "attribute_not_exists (#0)",
-        "ExpressionAttributeNames": {"#0": "task_id"},
+        "ConditionExpression": "attribute_not_exists (task_id)",
     }
     found = partiql.statement("PutItem", put)
     assert found is not None
     assert found.text == """INSERT INTO "tasks" VALUE {'task_id': ?, 'use_case_id': ?, 'it''s': ?}"""
     assert found.parameters == [*KEY.values(), {"L": []}]
-    assert partiql.statement("PutItem", {**put, "ConditionExpression": "attribute_exists (#0)"}) is None
+    assert partiql.statement("PutItem", {**put, "ConditionExpression": "attribute_exists (task_id)"}) is None
 
 
 def test_the_impossible_update_changes_nothing_and_keeps_the_condition() -> None:

@@ -356,8 +356,7 @@ def test_a_put_stores_what_it_does_alone_and_never_replaces_an_item(rows: Rows) 
 
 def put_once(item: Item, its_key: Item) -> Item:
     return {
-        "ConditionExpression": "attribute_not_exists (#0)",
-        "ExpressionAttributeNames": {"#0": "task_id"},
+        "ConditionExpression": "attribute_not_exists (task_id)",
         "Item": {**its_key, **item},
     }
 

@@ -405,8 +405,7 @@ def put(task_id: str) -> dict[str, Any]:
     return {
         "TableName": "tasks",
         "Item": {"task_id": {"S": task_id}, "use_case_id": {"S": "order"}},
-        "ConditionExpression": "attribute_not_exists (#0)",
-        "ExpressionAttributeNames": {"#0": "task_id"},
+        "ConditionExpression": "attribute_not_exists (task_id)",
         "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
     }
 

@@ -1,6 +1,7 @@
 """Records the requests that part of a test sends, and their responses."""
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -9,6 +10,8 @@ from typing import Any
 from pynamodb_tracker import Task
 from tests.support.rows import client
 from tests.support.shop import AppTask
+
+_NO_NAMES = {"SET", "REMOVE", "AND", "OR", "NOT", "IN", "BETWEEN", "attribute_exists", "attribute_not_exists"}
 
 
 @dataclass
@@ -20,14 +23,17 @@ class Request:
     @property
     def names(self) -> set[str]:
         """The attributes that its expressions name."""
-        return set(self.body.get("ExpressionAttributeNames", {}).values())
+        return {name for key in self.body if key.endswith("Expression") for name in self._names_in(key)}
 
     @property
     def written(self) -> set[str]:
         """The attributes that its update writes."""
-        names = self.body.get("ExpressionAttributeNames", {})
-        expression = self.body.get("UpdateExpression", "").replace(",", " ").replace("[", " ").split()
-        return {names[word] for word in expression if word in names}
+        return self._names_in("UpdateExpression")
+
+    def _names_in(self, expression: str) -> set[str]:
+        aliases = self.body.get("ExpressionAttributeNames", {})
+        words = re.findall(r"(?<!:)[#\w]+", self.body.get(expression, ""))
+        return {aliases.get(word, word) for word in words} - _NO_NAMES
 
 
 class Requests(list[Request]):

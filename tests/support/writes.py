@@ -324,7 +324,6 @@ def _slot_as_told(request: dict[str, Any]) -> dict[str, str]:
 
 def _put_as_told(task: NewTask[Any], names: dict[str, str]) -> dict[str, str]:
     put = task.puts(Table.tracker.table.connection())[0]["Put"]
-    condition = re.sub(r"#\d+", lambda place: put["ExpressionAttributeNames"][place[0]], put["ConditionExpression"])
     told = []
     for name, typed in put["Item"].items():
         [(kind, value)] = typed.items()
@@ -333,13 +332,13 @@ def _put_as_told(task: NewTask[Any], names: dict[str, str]) -> dict[str, str]:
         elif kind == "S":
             value = f":{names.get(value, name.partition('#')[0])}"
         told.append(f"{name} = {value}")
-    return {"IF": condition.replace("exists (", "exists("), "PUT": ", ".join(told[2:])}
+    return {"IF": put["ConditionExpression"].replace("exists (", "exists("), "PUT": ", ".join(told[2:])}
 
 
 def as_told(write: PreparedWrite) -> dict[str, Any]:
     """Return a write's parts: its condition as `IF`, and what it sets and removes."""
     request = write.request({}, Named())
-    names, values = request["ExpressionAttributeNames"], request["ExpressionAttributeValues"]
+    names, values = request.get("ExpressionAttributeNames", {}), request["ExpressionAttributeValues"]
     filled = {
         key: re.sub(
             r"[#:]\d+", lambda place: names.get(place[0]) or str(*values[place[0]].values()), request.get(key, "")
