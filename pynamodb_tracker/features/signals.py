@@ -4,11 +4,9 @@
 the wait for signals and children, and the next one ends it. `missed_signals` names the signals that were missing then.
 """
 
-import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from decimal import Decimal
 from typing import Any, Generic, Literal, Self, TypeVar
 
 from pynamodb.constants import MAP, STRING, STRING_SET
@@ -265,8 +263,7 @@ def _check_repetition(row: TaskRow, name: str, first: ReceivedSignal, text: str,
     """Return the effect of a repeated signal. Raise SignalAlreadyReceivedError if the stored one differs."""
     # Keys decide if both have one, because two payments often have the same amount.
     have_keys = key is not None and first.key is not None
-    same_value = _parse_for_comparison(text) == _parse_for_comparison(strict_json.dumps(first.value))
-    if key == first.key if have_keys else same_value:
+    if key == first.key if have_keys else strict_json.are_equal(text, strict_json.dumps(first.value)):
         return "stored"
     raise SignalAlreadyReceivedError(
         f"cannot send {name} to {type(row).__name__} {row.task_id!r}: it was received at {clock.in_words(first.time)}"
@@ -275,15 +272,6 @@ def _check_repetition(row: TaskRow, name: str, first: ReceivedSignal, text: str,
         task=row,
         signal=first,
     )
-
-
-def _parse_for_comparison(text: str) -> Any:
-    """Parse JSON for a comparison in which true does not equal 1."""
-
-    def number(digits: str) -> tuple[str, Decimal]:
-        return "number", Decimal(digits)
-
-    return json.loads(text, parse_int=number, parse_float=number)
 
 
 def _next_form(row: TaskRow, name: str) -> str:

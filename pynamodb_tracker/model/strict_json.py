@@ -5,6 +5,7 @@ https://datatracker.ietf.org/doc/html/rfc8259#section-6
 
 import json
 import math
+from decimal import Decimal
 from typing import Any
 
 MAX_DEPTH = 200
@@ -14,6 +15,16 @@ MAX_DEPTH = 200
 def dumps(value: object, **options: Any) -> str:
     """Serialize a value with the options of `json.dumps`. NaN and infinity raise a ValueError."""
     return json.dumps(value, allow_nan=False, **options)
+
+
+def are_equal(text: str, other: str) -> bool:
+    """Return whether two JSON texts have equal values. 1 equals 1.0, but not true."""
+
+    def number(digits: str) -> tuple[str, Decimal]:
+        return "number", Decimal(digits)
+
+    one, another = (json.loads(each, parse_int=number, parse_float=number) for each in (text, other))
+    return bool(one == another)
 
 
 def is_too_deep(value: object, text: str) -> bool:

@@ -1,10 +1,12 @@
 """`signal`, and what `show` and `status` say of a task that waits for one."""
 
+import json
 import re
 from datetime import timedelta
 
 import pytest
 
+from pynamodb_tracker import SignalAlreadyReceivedError
 from pynamodb_tracker.testing import StoppedClock
 from tests.cli.command import read, run
 from tests.cli.shop import Order
@@ -74,6 +76,33 @@ def test_a_choice_can_be_written_in_any_form(monkeypatch: pytest.MonkeyPatch) ->
     signals = Order.get_task("o-1").signals
     assert signals is not None
     assert signals["approved"].value == choice
+
+
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize(
+    ("choice", "written", "code"),
+    [
+        (1.0, "1", 0),
+        (1, "1.0", 0),
+        (100, "1e2", 0),
+        ({"rates": [2.0]}, '{"rates": [2]}', 0),
+        (1, "true", 2),
+        ({"rates": [0]}, '{"rates": [false]}', 2),
+    ],
+)
+def test_a_choice_is_compared_as_a_repeated_signal_is(
+    monkeypatch: pytest.MonkeyPatch, choice: object, written: str, code: int
+) -> None:
+    monkeypatch.setattr(vars(Order)["approved"], "choices", {"Rate": choice})
+    Order.create("o-1", wait_for=Order.approved)
+    Order.create("o-2", wait_for=Order.approved)
+    assert run("signal", "o-1", "approved", "--value", written).code == code
+    Order.approved.send("o-2", choice)
+    if code:
+        with pytest.raises(SignalAlreadyReceivedError):
+            Order.approved.send("o-2", json.loads(written))
+    else:
+        assert Order.approved.send("o-2", json.loads(written)).effect == "stored"
 
 
 @pytest.mark.usefixtures("store")

@@ -15,6 +15,7 @@ from pynamodb_tracker.cli.targets import NOTHING_ASKED, THREADS, Asked, Unchange
 from pynamodb_tracker.cli.task_files import Format, LineReader
 from pynamodb_tracker.cli.terminal import say, say_id, warn
 from pynamodb_tracker.exceptions import TaskLockedError, TaskNotFoundError
+from pynamodb_tracker.model import strict_json
 from pynamodb_tracker.model.arguments import check_task_id
 from pynamodb_tracker.model.hydration import rows_to_show
 from pynamodb_tracker.model.references import round_of
@@ -124,8 +125,8 @@ def signal(
         one_of = "one of " + ", ".join(f"{each} ({label})" for label, each in choices.items())
         if value is None:
             raise CannotRunError(f"Missing option '--value': write it as JSON{f', {one_of}' if choices else ''}")
-        known = [exact_json.dumps(exact_json.loads(each), sort_keys=True) for each in choices.values()]
-        if known and exact_json.dumps(value[0], sort_keys=True) not in known:
+        text = exact_json.dumps(value[0])
+        if choices and not any(strict_json.are_equal(text, each) for each in choices.values()):
             raise CannotRunError(f"this value is not a choice of {signal_name}: write {one_of}")
         if of_round is None and (found := model.get_task(task_id, with_data=False)).round is not None:
             raise CannotRunError(
