@@ -75,7 +75,7 @@ _known = PerConnection(lambda _: _Known())
 
 
 def _find_known(model: type[TaskRow]) -> _Known:
-    known = _known.of(model)
+    known = _known.of(model.tracker)
     known.refresh(model)
     return known
 
