@@ -328,7 +328,7 @@ class ExecutionContext(BlockContext[T_co]):
         A task that an earlier attempt created counts as created. Any other task with that id makes the attempt fail
         with TaskAlreadyExistsError, so derive the id from this task's: f"{ctx.task.task_id}/invoice". This costs 2
         write units per started KB of the new row, 1 for its index entry, and doubles the write units of the success.
-        Beyond 98 tasks, the first ones are created before the success.
+        Beyond 98 tasks, the first ones are created before the success, and stay even if it is never recorded.
 
         Args:
             model: The new task's use case.

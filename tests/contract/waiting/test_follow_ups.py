@@ -367,6 +367,35 @@ def test_nothing_is_created_before_the_success_once_the_lock_is_lost(clock: Stop
     assert not bills()
 
 
+@pytest.mark.usefixtures("small_transactions")
+def test_after_a_lock_lost_between_two_transactions_the_next_run_creates_only_the_others(
+    clock: StoppedClock, network: Network
+) -> None:
+    sent: list[str] = []
+
+    def rule(operation: str, _request: Request, send: Callable[[], Answer]) -> Answer:
+        sent.append(operation)
+        if sent.count("TransactWriteItems") == 2:
+            network.rule = passing
+            clock.advance(timedelta(hours=1))
+            fail(PAY, "o-1")
+        return send()
+
+    Order.create("o-1")
+    with pytest.raises(LockLostError), PAY.start("o-1") as ctx:
+        create_many(ctx, 7)
+        network.rule = rule
+    first = {bill.task_id: bill.creation for bill in Bill.send.pending.query()}
+    assert sorted(first) == ["o-1/000", "o-1/001", "o-1/002"]
+    Bill.send.run("o-1/001", lambda _: None)
+    clock.advance(timedelta(hours=1))
+    with PAY.start("o-1") as ctx:
+        create_many(ctx, 7)
+    assert Order.get_task("o-1").state == SHIP.pending
+    assert (len(bills()), Bill.get_task("o-1/001").state) == (6, Bill.send.succeeded)
+    assert {task_id: Bill.get_task(task_id).creation for task_id in first} == first
+
+
 # With a transaction of the user's.
 
 
