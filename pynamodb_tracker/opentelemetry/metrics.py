@@ -4,14 +4,13 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any, ClassVar
 
-from opentelemetry.metrics import CallbackOptions, Meter, Observation
+from opentelemetry.metrics import CallbackOptions, Counter, Meter, Observation
 
 from pynamodb_tracker import clock, exceptions
 from pynamodb_tracker.instrumentation import Hook, RunDetails, log, log_fields
 from pynamodb_tracker.model.arguments import shown
 from pynamodb_tracker.model.failure import type_of
-from pynamodb_tracker.opentelemetry import names
-from pynamodb_tracker.opentelemetry.spans import error_of, outcome_of
+from pynamodb_tracker.opentelemetry.spans import about_step, error_of, outcome_of
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.task.task import Task
 
@@ -21,7 +20,7 @@ _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300
 _REASONS: dict[type, str] = {
     **exceptions.REASONS,
     exceptions.TaskFormatError: "format",
-    exceptions.TaskNotStartableError: names.UNKNOWN,  # with detailed_error=False
+    exceptions.TaskNotStartableError: "unknown",  # with detailed_error=False
 }
 """Labels of refusals. All other errors come from requests, and count as "error"."""
 
@@ -29,45 +28,48 @@ _REASONS: dict[type, str] = {
 class Metrics(Hook):
     def __init__(self, meter: Meter) -> None:
         self._duration = meter.create_histogram(
-            names.PROCESS_DURATION,
+            "messaging.process.duration",
             unit="s",
             description="Duration of runs, including their first and last request.",
             explicit_bucket_boundaries_advisory=_BUCKETS,
         )
-        counter = meter.create_counter
-        self._refused = counter(names.REFUSED, "{claim}", "Claims that were refused, or whose request failed.")
+
+        def counter(name: str, unit: str, description: str) -> Counter:
+            return meter.create_counter(f"pynamodb_tracker.{name}", unit, description)
+
+        self._refused = counter("refused", "{claim}", "Claims that were refused, or whose request failed.")
         self._takeovers = counter(
-            names.TAKEOVERS, "{run}", "Runs that took over a task from a worker that had not ended its run."
+            "takeovers", "{run}", "Runs that took over a task from a worker that had not ended its run."
         )
-        self._locks_lost = counter(names.LOCKS_LOST, "{lock}", "Runs that lost their lock.")
+        self._locks_lost = counter("locks_lost", "{lock}", "Runs that lost their lock.")
         self._skipped = counter(
-            names.SKIPPED_OCCURRENCES, "{occurrence}", "Occurrences of repeating tasks that had no attempts left."
+            "occurrences.skipped", "{occurrence}", "Occurrences of repeating tasks that had no attempts left."
         )
 
     def on_start(self, run: RunDetails) -> None:
         if run.took_over:
-            self._takeovers.add(1, _attributes(run.use_case_id, run.step))
+            self._takeovers.add(1, about_step(run.use_case_id, run.step))
 
     def on_end(self, run: RunDetails) -> None:
-        attributes = _attributes(run.use_case_id, run.step)
-        attributes[names.OUTCOME] = outcome_of(run)
+        attributes = about_step(run.use_case_id, run.step)
+        attributes["pynamodb_tracker.outcome"] = outcome_of(run)
         if (error := error_of(run)) is not None:
-            attributes[names.ERROR_TYPE] = type_of(error)
+            attributes["error.type"] = type_of(error)
         self._duration.record(run.duration.total_seconds(), attributes)
         self._count_skipped(run)
 
     def on_refuse(self, run: RunDetails) -> None:
-        attributes = _attributes(run.use_case_id, run.step)
-        attributes[names.REASON] = _REASONS.get(type(run.error), "error")
+        attributes = about_step(run.use_case_id, run.step)
+        attributes["pynamodb_tracker.reason"] = _REASONS.get(type(run.error), "error")
         self._refused.add(1, attributes)
         self._count_skipped(run)
 
     def on_lock_lost(self, run: RunDetails, error: Exception) -> None:  # noqa: ARG002 - the hook's signature
-        self._locks_lost.add(1, _attributes(run.use_case_id, run.step))
+        self._locks_lost.add(1, about_step(run.use_case_id, run.step))
 
     def _count_skipped(self, run: RunDetails) -> None:
         if run.skipped_occurrence:
-            self._skipped.add(1, _attributes(run.use_case_id, run.step))
+            self._skipped.add(1, about_step(run.use_case_id, run.step))
 
 
 class DueAges:
@@ -92,7 +94,7 @@ class DueAges:
         DueAges._observed = self._steps
         if self._steps:
             meter.create_observable_gauge(
-                names.DUE_AGE,
+                "pynamodb_tracker.due.age",
                 callbacks=[DueAges._observe],
                 unit="s",
                 description="How long the first startable task has been due, or 0 if there is none.",
@@ -120,10 +122,6 @@ class DueAges:
             now = clock.now()
             for state in (step.pending, step.failed, step.in_progress):
                 age = max(timedelta(0), now - first[state]) if state in first else timedelta(0)
-                attributes = _attributes(step.model.tracker.use_case.name, step.name)
-                attributes[names.STATUS] = str(state.status)
+                attributes = about_step(step.model.tracker.use_case.name, step.name)
+                attributes["pynamodb_tracker.status"] = str(state.status)
                 yield Observation(age.total_seconds(), attributes)
-
-
-def _attributes(use_case_id: str, step: str) -> dict[str, str]:
-    return {names.SYSTEM: names.TRACKER, names.OPERATION_NAME: names.RUN, names.DESTINATION: f"{use_case_id}.{step}"}

@@ -11,10 +11,11 @@ from opentelemetry.trace import TracerProvider
 
 from pynamodb_tracker.instrumentation import add_hook
 from pynamodb_tracker.model.arguments import shown
-from pynamodb_tracker.opentelemetry import names
 from pynamodb_tracker.opentelemetry.metrics import DueAges, Metrics
 from pynamodb_tracker.opentelemetry.spans import Spans
 from pynamodb_tracker.task.task import Task
+
+_SCOPE, _SCHEMA_URL = "pynamodb_tracker", "https://opentelemetry.io/schemas/1.43.0"
 
 _changing = threading.Lock()
 _removals: list[Callable[[], None]] = []  # remove the last call's hooks and gauges
@@ -54,8 +55,8 @@ def instrument(
     if relation not in ("link", "parent"):
         raise ValueError(f'relation is "link" or "parent", not {shown(relation)}')
     about = version("pynamodb-tracker")
-    tracer = trace.get_tracer(names.SCOPE, about, tracer_provider, names.SCHEMA_URL)
-    meter = metrics.get_meter(names.SCOPE, about, meter_provider, names.SCHEMA_URL)
+    tracer = trace.get_tracer(_SCOPE, about, tracer_provider, _SCHEMA_URL)
+    meter = metrics.get_meter(_SCOPE, about, meter_provider, _SCHEMA_URL)
     ages = DueAges(gauges)
     with _changing:
         _remove_all(_removals)

@@ -17,7 +17,6 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from pynamodb_tracker.instrumentation import Hook, RunDetails
 from pynamodb_tracker.model.failure import cut, message_of, redact_text, type_of
-from pynamodb_tracker.opentelemetry import names
 
 _MAX_DESCRIPTION = 200
 
@@ -47,22 +46,19 @@ class Spans(Hook):
     def on_start(self, run: RunDetails) -> AbstractContextManager[object]:
         origin = _parse_span_context(run.task.trace)
         parent, linked = self._find_relatives(run, origin)
-        destination = f"{run.use_case_id}.{run.step}"
         span = self._tracer.start_span(
-            f"{names.RUN} {destination}",
+            f"run {run.use_case_id}.{run.step}",
             context=parent,
             kind=SpanKind.CONSUMER,
             links=[Link(linked)] if linked else (),
             start_time=_nanoseconds(run.start_time),
             attributes={
-                names.SYSTEM: names.TRACKER,
-                names.OPERATION_TYPE: names.PROCESS,
-                names.OPERATION_NAME: names.RUN,
-                names.DESTINATION: destination,
-                names.MESSAGE_ID: run.task_id,
-                names.ATTEMPT: run.attempt or 0,
-                names.FENCE: run.fence or 0,
-                names.TOOK_OVER: run.took_over,
+                **about_step(run.use_case_id, run.step),
+                "messaging.operation.type": "process",
+                "messaging.message.id": run.task_id,
+                "pynamodb_tracker.attempt": run.attempt or 0,
+                "pynamodb_tracker.fence": run.fence or 0,
+                "pynamodb_tracker.took_over": run.took_over,
             },
         )
         self._open[run] = span
@@ -74,9 +70,9 @@ class Spans(Hook):
         if span is None:
             return
         if span.is_recording():
-            span.set_attribute(names.OUTCOME, outcome_of(run))
+            span.set_attribute("pynamodb_tracker.outcome", outcome_of(run))
             if (error := error_of(run)) is not None:
-                span.set_attribute(names.ERROR_TYPE, type_of(error))
+                span.set_attribute("error.type", type_of(error))
                 # record_exception would reveal secrets that `redact` removes.
                 said = redact_text(message_of(error), run.task.redact)
                 span.set_status(StatusCode.ERROR, cut(said, _MAX_DESCRIPTION))
@@ -94,9 +90,22 @@ class Spans(Hook):
         return trace.set_span_in_context(NonRecordingSpan(origin)), around if around.is_valid else None
 
 
+def about_step(use_case_id: str, step: str) -> dict[str, str]:
+    """Return the attributes of all spans and metrics. A step is a destination, and a run "processes" a message.
+
+    The names follow the conventions for messaging, which may still change:
+    https://opentelemetry.io/docs/specs/semconv/messaging/messaging-spans/
+    """
+    return {
+        "messaging.system": "pynamodb_tracker",
+        "messaging.operation.name": "run",
+        "messaging.destination.name": f"{use_case_id}.{step}",
+    }
+
+
 def outcome_of(run: RunDetails) -> str:
     """Return a run's outcome. A postponement is not a failure."""
-    return names.POSTPONED if run.postponed else run.outcome or names.UNKNOWN
+    return "postponed" if run.postponed else run.outcome or "unknown"
 
 
 def error_of(run: RunDetails) -> BaseException | None:

@@ -14,7 +14,7 @@ from opentelemetry.semconv.attributes import error_attributes
 from opentelemetry.semconv.schemas import Schemas
 
 from pynamodb_tracker import instrumentation
-from pynamodb_tracker.opentelemetry import instrument, names
+from pynamodb_tracker.opentelemetry import instrument
 from pynamodb_tracker.opentelemetry.instrumentor import TrackerInstrumentor
 from tests.opentelemetry.conftest import Telemetry
 from tests.opentelemetry.shop import Order, Parcel, ShopTask
@@ -100,18 +100,25 @@ def test_a_wrong_argument_is_an_error_and_changes_nothing(
     assert instrumentation.hooks == ()
 
 
-def test_the_names_are_those_of_the_semantic_conventions() -> None:
-    assert {
-        names.SYSTEM: messaging_attributes.MESSAGING_SYSTEM,
-        names.OPERATION_TYPE: messaging_attributes.MESSAGING_OPERATION_TYPE,
-        names.OPERATION_NAME: messaging_attributes.MESSAGING_OPERATION_NAME,
-        names.DESTINATION: messaging_attributes.MESSAGING_DESTINATION_NAME,
-        names.MESSAGE_ID: messaging_attributes.MESSAGING_MESSAGE_ID,
-        names.ERROR_TYPE: error_attributes.ERROR_TYPE,
-        names.PROCESS_DURATION: messaging_metrics.MESSAGING_PROCESS_DURATION,
-        names.PROCESS: messaging_attributes.MessagingOperationTypeValues.PROCESS.value,
-        names.SCHEMA_URL: Schemas.V1_43_0.value,
-    }.items() <= {(each, each) for each in (vars(names)[name] for name in vars(names) if name.isupper())}
+def test_the_names_are_those_of_the_semantic_conventions(telemetry: Telemetry) -> None:
+    telemetry.instrument()
+    Order.create("o-1")
+    with pytest.raises(KeyError), Order.ship.start("o-1"):
+        raise KeyError
+    [span] = telemetry.runs
+    conventional = {
+        messaging_attributes.MESSAGING_SYSTEM: "pynamodb_tracker",
+        messaging_attributes.MESSAGING_OPERATION_TYPE: messaging_attributes.MessagingOperationTypeValues.PROCESS.value,
+        messaging_attributes.MESSAGING_OPERATION_NAME: "run",
+        messaging_attributes.MESSAGING_DESTINATION_NAME: "order.ship",
+        messaging_attributes.MESSAGING_MESSAGE_ID: "o-1",
+        error_attributes.ERROR_TYPE: "KeyError",
+    }
+    own = {name: value for name, value in (span.attributes or {}).items() if not name.startswith("pynamodb_tracker.")}
+    assert own == conventional
+    assert span.instrumentation_scope is not None
+    assert span.instrumentation_scope.schema_url == Schemas.V1_43_0.value
+    assert len(telemetry.points(messaging_metrics.MESSAGING_PROCESS_DURATION)) == 1
 
 
 def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
