@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from pynamodb_tracker.model.references import round_of
@@ -16,26 +15,7 @@ from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.web.words import status_words
 
 HIDDEN = "hidden"
-
 _DEEPEST = 100  # Python's recursion ends at about 500 levels
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    kind: str  # `failed`, or a person's action
-    step: str
-    attempt: int
-    time: datetime
-    text: str
-    traceback: str
-    by: str
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    name: str
-    where: str  # `was`, `here` or `ahead`
-    note: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +25,8 @@ class TaskView:
     """The task's step, even if it is cancelled. None for a finished task, and in a state that no step declares."""
     next: str
     is_abandoned: bool
-    events: Sequence[Event]  # the newest first
-    path: Sequence[Place]
+    events: Sequence[Mapping[str, Any]]  # failures and people's actions, the newest first
+    path: Sequence[Mapping[str, str]]  # the steps, with where each is: it `was`, is `here` or `ahead`
     relations: Sequence[tuple[str, str]]  # labels and texts, such as the group, the parent and the repeat rule
     links: Mapping[str, tuple[type[Task], str]]  # related tasks on this page, by label
     group: str | None
@@ -138,24 +118,21 @@ def without(value: Any, hide: frozenset[str], depth: int = 0) -> Any:
     return [without(part, hide, depth + 1) for part in value] if isinstance(value, list) else value
 
 
-def _events(task: Task) -> list[Event]:
+def _events(task: Task) -> list[dict[str, Any]]:
     return [
-        Event(
-            each.type if each.type in facts.BY_PEOPLE else "failed",
-            each.step,
-            each.attempt,
-            each.time,
-            f"{each.type}: {each.message}".removesuffix(": ") + (f" ({each.count} times)" if each.count > 1 else ""),
-            each.traceback,
-            each.worker,
-        )
+        {
+            "kind": each.type if each.type in facts.BY_PEOPLE else "failed",
+            **{name: getattr(each, name) for name in ("step", "attempt", "time", "traceback")},
+            "text": f"{each.type}: {each.message}".removesuffix(": ")
+            + (f" ({each.count} times)" if each.count > 1 else ""),
+            "by": each.worker,
+        }
         for each in reversed(task.errors)
     ]
 
 
-def _path(task: Task, step: BoundStep[Any] | None) -> list[Place]:
+def _path(task: Task, step: BoundStep[Any] | None) -> list[dict[str, str]]:
     names, left_out = list(task._bound_steps), facts.skipped_steps(task)
-    model, never_ran = type(task), task.fence == 0
     is_done = task.state.status is Status.SUCCEEDED
     at = len(names) if is_done else names.index(step.name) if step is not None else -1
     ahead = "" if at < 0 or task.state.status is None else "to come"
@@ -163,11 +140,13 @@ def _path(task: Task, step: BoundStep[Any] | None) -> list[Place]:
     here = (
         "" if step is None else f"{status}, attempt {task.attempt} of {step.max_attempts}" if task.attempt else status
     )
-    return [
-        Place(name, "was", "passed over" if name in left_out else "done")
-        if number < at and not (never_ran and facts.is_branch(model, name))
-        else Place(name, "here", here)
-        if number == at
-        else Place(name, "ahead", ahead and ("branch" if facts.is_branch(model, name) else ahead))
-        for number, name in enumerate(names)
-    ]
+    path = []
+    for number, name in enumerate(names):
+        is_branch = facts.is_branch(type(task), name)
+        where, note = "ahead", ahead and ("branch" if is_branch else ahead)
+        if number == at:
+            where, note = "here", here
+        elif number < at and not (is_branch and task.fence == 0):  # it never ran
+            where, note = "was", "passed over" if name in left_out else "done"
+        path.append({"name": name, "where": where, "note": note})
+    return path
