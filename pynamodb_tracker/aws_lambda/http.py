@@ -48,7 +48,10 @@ def is_request(event: object) -> bool:
 
 def read_request(event: Mapping[str, Any]) -> dict[str, Any]:
     """Return a request with its body decoded, and parsed if it is JSON. Raise ValueError for invalid JSON."""
-    headers = _headers_of(event)
+    headers = event.get("headers")
+    if headers is None:  # a load balancer that sends lists of values
+        headers = {name: ",".join(values) for name, values in (event.get("multiValueHeaders") or {}).items()}
+    headers = _Headers({name.lower(): value for name, value in headers.items()})
     return {**event, "headers": headers, "body": _body_of(event, headers), "isBase64Encoded": False}
 
 
@@ -82,13 +85,6 @@ def response(event: Mapping[str, Any], result: Invocation[Any], content: object)
 def text_of(content: object) -> str:
     """Return JSON. Raise ValueError or TypeError if it cannot express the content."""
     return strict_json.dumps(content, ensure_ascii=False, default=str)
-
-
-def _headers_of(event: Mapping[str, Any]) -> _Headers:
-    headers = event.get("headers")
-    if headers is None:  # a load balancer that sends lists of values
-        headers = {name: ",".join(values) for name, values in (event.get("multiValueHeaders") or {}).items()}
-    return _Headers({name.lower(): value for name, value in headers.items()})
 
 
 def _body_of(event: Mapping[str, Any], headers: _Headers) -> Any:

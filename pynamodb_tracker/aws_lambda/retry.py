@@ -172,8 +172,9 @@ def _check_run_options(
 
 def _steps_to_run(given: object, function: StepFunction[Any] | None) -> list[BoundStep[Any]]:
     if not isinstance(given, list | tuple):
-        any_function_of(check_step(given), function)
-        return [check_step(given)]
+        step = check_step(given)
+        any_function_of(step, function)
+        return [step]
     if function is not None:
         raise TypeError("retry_handler runs the bound functions in a list: leave function out")
     return list(bound_functions(given, any_function_of))

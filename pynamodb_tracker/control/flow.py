@@ -19,21 +19,17 @@ from pynamodb.connection.table import TableConnection
 from pynamodb.constants import NUMBER, STRING
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.dynamodb.connection import Item, connection_until, get_items
+from pynamodb_tracker.dynamodb.connection import Item, connection_until
 from pynamodb_tracker.dynamodb.forking import PerConnection
 from pynamodb_tracker.instrumentation import log, log_fields
-from pynamodb_tracker.model.overflow import GROUP_OF, RowKey, by_key, item_key, key_of
+from pynamodb_tracker.model.overflow import GROUP_OF, RowKey, item_key, key_of
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.writes.lock import Journal
 
 CREATED = "created"  # counts new tasks. Runs are counted by outcome and step number, as in `succeeded#200`
-
 LEFT, CAME = "left", "came"  # for a success that does not lead to the next step, counts with both step numbers
-
 TOOK = "took"  # counts a step's successes by duration. The suffix is the first bound that is not less
-
 BOUNDS = (0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000, 3600)  # seconds. They separate 12 buckets
-
 _MOST, _LONGEST = 60, timedelta(minutes=10)
 _WITHIN = timedelta(seconds=0.5)
 _KEPT = timedelta(days=30)
@@ -163,8 +159,3 @@ def hours_in(model: type[TaskRow], now: datetime, found: Mapping[RowKey, Item]) 
         numbers = {name: int(each[NUMBER]) for name, each in item if name != "expire_time" and NUMBER in each}
         hours.append(Hour(last - _HOUR * (_HOURS - 1 - at), numbers))
     return hours
-
-
-def read(model: type[TaskRow]) -> Sequence[Hour]:
-    now = clock.now()
-    return hours_in(model, now, by_key(get_items(model.tracker.connection(), keys_of(model, now))))

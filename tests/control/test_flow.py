@@ -1,7 +1,7 @@
 """What passes through a use case with `count_transitions=True` is counted, about, and never gets in the way."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -10,6 +10,7 @@ from botocore.exceptions import ClientError
 
 from pynamodb_tracker import ExecutionContext, GiveUp, RetryLater, Step, UseCase
 from pynamodb_tracker.control import flow
+from pynamodb_tracker.presentation.glance import glance
 from pynamodb_tracker.presentation.steps import passing_of
 from pynamodb_tracker.presentation.task_facts import steps_of
 from pynamodb_tracker.testing import StoppedClock
@@ -50,8 +51,12 @@ def _fresh(clock: StoppedClock) -> Iterator[None]:
     flow._counts.forget()
 
 
+def hours_of(model: Any) -> Sequence[flow.Hour]:
+    return glance([model]).models[model].hours or ()
+
+
 def counted(model: Any = Letter) -> list[tuple[int, dict[str, int]]]:
-    return [(hour.begin.hour, hour.numbers) for hour in flow.read(model) if hour.numbers]
+    return [(hour.begin.hour, hour.numbers) for hour in hours_of(model) if hour.numbers]
 
 
 def test_what_has_gathered_for_ten_minutes_is_added_to_the_item_of_its_hour(clock: StoppedClock) -> None:
@@ -110,7 +115,7 @@ def test_tasks_come_to_the_step_that_their_runs_have_chosen(clock: StoppedClock)
     Parcel.send.run_all(lambda _: None)
     clock.advance(11 * MINUTE)
     Parcel.create("p-3")
-    came = {each.step.name: sum(each.came) for each in passing_of(steps_of(Parcel), flow.read(Parcel))}
+    came = {each.step.name: sum(each.came) for each in passing_of(steps_of(Parcel), hours_of(Parcel))}
     assert came == {"check": 6, "pack": 2, "send": 3, "refund": 1}
 
 
