@@ -21,7 +21,8 @@ from pynamodb_tracker.task.task import Task
 
 WAITING, ALL_WAITING, FOUND_BY = "waiting", "all waiting", "found by"
 
-COLUMNS: dict[Status | str | None, tuple[str, ...]] = {
+Kind = Status | str | None  # of a table: a status, None for a state that no step declares, or a name below
+COLUMNS: dict[Kind, tuple[str, ...]] = {
     Status.PENDING: ("task", "age", "due", "error"),
     Status.IN_PROGRESS: ("task", "attempt", "age", "lock", "worker"),
     Status.FAILED: ("task", "attempt", "age", "due", "error"),
@@ -35,7 +36,7 @@ COLUMNS: dict[Status | str | None, tuple[str, ...]] = {
 }
 
 
-def row_of(status: Status | str | None, task: Task) -> list[Cell]:
+def row_of(kind: Kind, task: Task) -> list[Cell]:
     now = clock.now()
     cells: dict[str, Cell] = {
         "task": styled(task.task_id, "bold"),
@@ -54,7 +55,7 @@ def row_of(status: Status | str | None, task: Task) -> list[Cell]:
         cells["due"] = f"after {task.waits_for or 'others'}"
     elif task.due_time >= now + timedelta(seconds=1):
         cells["due"] = between(task.due_time)
-    return [cells[title] for title in COLUMNS[status]]
+    return [cells[title] for title in COLUMNS[kind]]
 
 
 def lock_of(task: Task) -> Cell:
@@ -108,15 +109,12 @@ class Damaged:
         warn(f"{task_id}  cannot be read: {reasons}")
 
 
-def print_tasks(
-    found: Iterator[Task], kind: Status | str | None, most: int | None, none: str, *, as_json: bool
-) -> bool:
+def print_tasks(found: Iterator[Task], kind: Kind, most: int | None, none: str, *, as_json: bool) -> bool:
     damaged, shown = Damaged(own_too=True), islice(found, most)
     if as_json:
         say_json_array(map(task_as_json, damaged.reported(shown)))
     else:
-        rows = (row_of(kind, task) for task in damaged.readable(shown))
-        print_table(COLUMNS[kind], rows)
+        print_table(COLUMNS[kind], (row_of(kind, task) for task in damaged.readable(shown)))
     if not (damaged.read or as_json):
         say(none)
     if most is not None and next(found, None) is not None:

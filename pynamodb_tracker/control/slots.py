@@ -59,12 +59,8 @@ class Waiting(Protocol):
     def wake(self) -> None: ...
 
 
-class _Waiter:
-    def __init__(self) -> None:
-        self.woken = threading.Event()
-
-    def wake(self) -> None:
-        self.woken.set()
+class _Waiter(threading.Event):
+    wake = threading.Event.set
 
 
 class Slot:
@@ -139,11 +135,11 @@ class LimitSlots:
         waiter, end = _Waiter(), min(clock.now() + wait, deadline() or clock.NEVER)
         self.wake_also(waiter)
         while True:
-            waiter.woken.clear()
+            waiter.clear()
             slot, left = self.take(limit, user, looks_now=True), (end - clock.now()).total_seconds()
             if slot is not None or left <= 0 or is_stopped():
                 return slot
-            clock.sleep_unless(waiter.woken, min(left, _PAUSE * RANDOM.uniform(0.5, 1.5)))
+            clock.sleep_unless(waiter, min(left, _PAUSE * RANDOM.uniform(0.5, 1.5)))
 
     def may_have(self, limit: ConcurrencyLimit) -> bool:
         """Return whether trying to take a slot could succeed. This sends no request."""

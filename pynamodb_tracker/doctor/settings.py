@@ -179,11 +179,8 @@ def check_time_to_live(description: Description) -> Iterator[Finding]:
 def _is_number(description: Description, name: str) -> bool:
     # Time to live ignores attributes of other types:
     # https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/time-to-live-ttl-before-you-start.html
-    return any(
-        (attribute.attr_name, attribute.attr_type) == (name, NUMBER)
-        for model in description.models
-        for attribute in model.get_attributes().values()
-    )
+    declared = [attribute for model in description.models for attribute in model.get_attributes().values()]
+    return any((each.attr_name, each.attr_type) == (name, NUMBER) for each in declared)
 
 
 def check_replicas(description: Description) -> Iterator[Finding]:

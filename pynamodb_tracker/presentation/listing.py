@@ -58,9 +58,8 @@ def find(what: Filter, cursor: str | None = None, *, limit: int, most_searched: 
         matching = [entry for entry in part.tasks if not what.error or what.matches(entry)]
         if what.waits:
             rows |= _rows_of_waiting(what.state, matching)
-            matching = [
-                each for each in matching if each.task_id in rows and kind_of_wait(rows[each.task_id]) == what.waits
-            ]
+            waiting = {task_id for task_id, row in rows.items() if kind_of_wait(row) == what.waits}
+            matching = [entry for entry in matching if entry.task_id in waiting]
         found += matching
         cursor = part.cursor
         most = most_searched // _ROWS_COST if what.waits else most_searched

@@ -136,9 +136,8 @@ def what_comes_next(
             return f"its lock expired, and the next run {then}{held}"
         case Status.IN_PROGRESS:
             since: datetime | None = task.update_time
-            return f"{task.worker or 'a worker'} has run it" + (
-                "" if since is None else f" for {span(clock.now() - since)}"
-            )
+            long = "" if since is None else f" for {span(clock.now() - since)}"
+            return f"{task.worker or 'a worker'} has run it{long}"
         case _:
             if task.waits_for is not None:
                 blocked = f"blocked by {blocked_by}, " if blocked_by and task.waits_for else ""

@@ -82,13 +82,8 @@ def dashboard(
         if isinstance(names, str):
             raise TypeError(f"{name} must be a collection of names, not {shown(names)}: write [{names!r}]")
     check_flags(actions=actions)
-    settings = Settings(
-        _find_use_cases(models),
-        actions=actions,
-        authorize=authorize,
-        hide=frozenset(hide),
-        refresh=check_duration("refresh", refresh),
-    )
+    check_duration("refresh", refresh)
+    settings = Settings(_find_use_cases(models), actions, authorize, frozenset(hide), refresh)
     allowed = None if hosts is None else frozenset(map(str.lower, hosts))
     return Guard(_build_app(Page(settings)), user=user, token=token, hosts=allowed)
 

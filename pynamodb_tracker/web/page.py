@@ -90,10 +90,10 @@ Authorize = Callable[[ActionRequest], bool]
 @dataclass(frozen=True, slots=True)
 class Settings:
     models: Mapping[str, type[Task]]  # by class name
-    actions: bool = False
-    authorize: Authorize | None = None
-    hide: frozenset[str] = frozenset()
-    refresh: timedelta = timedelta(seconds=10)
+    actions: bool
+    authorize: Authorize | None
+    hide: frozenset[str]
+    refresh: timedelta
 
 
 class Page:

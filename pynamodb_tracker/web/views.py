@@ -27,6 +27,7 @@ from pynamodb_tracker.web.cache import Answer, Spent
 from pynamodb_tracker.web.page import DYNAMODB_ERRORS, VERBS, Page
 from pynamodb_tracker.web.task_view import HIDDEN, sent_by_people, view, without
 
+_DONE = {**VERBS, "cancel": "run cancelled", "signal": "sent", "nothing": "not due"}
 _MOST_IDS = 100
 _MOST_FOUND = 5000
 _MOST_SHOWN = 200
@@ -140,18 +141,15 @@ class Views:
         page, model = self._page, self._page.model(request)
         known = {each.tracker.use_case.name: each for each in page.settings.models.values()}
         with page.cache.metered(model) as spent:
-            found = view(
-                model, query.get("id", "") if task_id is None else task_id, hide=page.settings.hide, known=known
-            )
+            task_id = query.get("id", "") if task_id is None else task_id
+            found = view(model, task_id, hide=page.settings.hide, known=known)
         return page.show(
             request,
             "task.html",
             spent=spent,
             view=found,
             task=found.task,
-            done={**VERBS, "cancel": "run cancelled", "signal": "sent", "nothing": "not due"}.get(
-                query.get("done", ""), ""
-            ),
+            done=_DONE.get(query.get("done", ""), ""),
             most_shown=None if query.get("all") else _MOST_CHARACTERS,
             sendable={
                 name: choices
@@ -204,8 +202,8 @@ class Views:
     def find(self, request: Request) -> Response:
         """Find tasks by ids or attribute values, one per line, or a group by name. Redirect to a single result."""
         page = self._page
-        ids = [line.strip() for line in request.query_params.get("id", "").splitlines() if line.strip()]
-        ids = list(dict.fromkeys(ids))
+        lines = map(str.strip, request.query_params.get("id", "").splitlines())
+        ids = list(dict.fromkeys(filter(None, lines)))
         asked, models = ids[:_MOST_IDS], list(page.settings.models.values())
         possible = [task_id for task_id in asked if 1 <= len(task_id.encode(errors="replace")) <= MAX_KEY_BYTES]
         found: list[dict[str, Any]] = []

@@ -104,11 +104,8 @@ def _parse_words(words: list[str], *, remove: bool, accept: bool, as_json: bool)
     is_known = action in ("require", "passed") and number.isdecimal()
     if words and not is_known:
         raise typer.BadParameter("write steps require USE_CASE NUMBER, or steps passed USE_CASE NUMBER")
-    for given, flag, meant in (
-        (remove, "--remove", "require"),
-        (as_json, "--json", "passed"),
-        (accept, "--accept", ""),
-    ):
+    flags = ((remove, "--remove", "require"), (as_json, "--json", "passed"), (accept, "--accept", ""))
+    for given, flag, meant in flags:
         if given and action != meant:
             raise typer.BadParameter(f"{flag} belongs to {f'steps {meant}' if meant else 'steps alone'}")
     return action, of, int(number or 0)
@@ -152,9 +149,8 @@ def _print_passed(model: type[Task], number: int, *, as_json: bool) -> None:
                     moved += task.update_time > begins
                     yield task
 
-    is_damaged = print_tasks(
-        passed(), ALL_WAITING, None, f"no unfinished task has passed Step({number})", as_json=as_json
-    )
+    none = f"no unfinished task has passed Step({number})"
+    is_damaged = print_tasks(passed(), ALL_WAITING, None, none, as_json=as_json)
     if moved:
         warn(f"{count(moved)} changed after that and may have run Step({number})")
     if is_damaged:
@@ -170,8 +166,8 @@ def _print_numbers(model: type[Task], *, accept: bool) -> None:
         [str(n), declared.get(n, ""), ", ".join(known.get(n, ())), f"by {required[n].by}" if n in required else ""]
         for n in sorted({*known, *declared, *required})
     )
-    columns = 4 if required else 3
-    print_table(("number", "step", "recorded", "required")[:columns], (row[:columns] for row in rows))
+    columns = slice(4 if required else 3)
+    print_table(("number", "step", "recorded", "required")[columns], (row[columns] for row in rows))
     for line in control.undeclared(model):
         warn(line)
     try:

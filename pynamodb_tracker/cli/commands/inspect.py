@@ -1,6 +1,7 @@
 """`list`, `find`, `show`, `errors` and `stuck`: tasks by state or attribute, and single tasks."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime
 from itertools import chain
@@ -60,22 +61,21 @@ def list_tasks(
     if waiting:
         if latest_due:
             raise typer.BadParameter("it cannot be combined with --waiting", param_hint="--latest-due")
-        status: Status | str | None = tasks.ALL_WAITING if among.are_several else tasks.WAITING
+        kind: tasks.Kind = tasks.ALL_WAITING if among.are_several else tasks.WAITING
         found, is_what = _find_waiting(among, state, since, until), "waits for others"
         whose = str(among)
     elif state is None:
         raise typer.BadParameter("name a state, as in ship.failed, or add --waiting", param_hint="STEP.STATUS")
     else:
         of = among.state(state)
-        status, is_what = of.status or end_of(of.code), f"is {facts.name_of(of)}"
+        kind, is_what = of.status or end_of(of.code), f"is {facts.name_of(of)}"
         whose = of.model.__name__
         most_read = None if error_contains else asked
         found = of.query(since=since, until=until, latest_due_first=latest_due, limit=most_read, with_data=False)
     like = (error_contains or "").casefold()
     found = (task for task in map(readable, found) if like in (task.last_error or "").casefold())
-    return tasks.print_tasks(
-        found, status, most, f"{_name_none(since, until, error_contains)} of {whose} {is_what}", as_json=as_json
-    )
+    none = f"{_name_none(since, until, error_contains)} of {whose} {is_what}"
+    return tasks.print_tasks(found, kind, most, none, as_json=as_json)
 
 
 def _name_none(*filters: object) -> str:
@@ -298,9 +298,8 @@ def _read_task(among: UseCases, task_id: str) -> Task:
     found = []
     for model in among.models:
         try:
-            found.append(facts.read_task(model, task_id))
-        except TaskNotFoundError:
-            continue
+            with suppress(TaskNotFoundError):
+                found.append(facts.read_task(model, task_id))
         except ValueError as error:
             raise command.CannotRunError(str(error)) from None
     if not found:
