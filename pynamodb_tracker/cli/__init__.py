@@ -20,44 +20,16 @@ __all__ = ["app", "build_app", "run_command_line"]
 app: typer.Typer
 """The command line with all commands. It is built at its first use."""
 
-_COMMANDS: dict[str, dict[str, str]] = {
-    "Inspect": {
-        "now": "live.now",
-        "status": "status.status",
-        "list": "inspect.list_tasks",
-        "find": "inspect.find",
-        "show": "inspect.show",
-        "errors": "inspect.errors",
-        "stuck": "inspect.stuck",
-        "workers": "live.workers",
-        "schedules": "live.schedules",
-        "top": "live.top",
-        "group": "live.group",
-        "web": "live.web",
-    },
-    "Run": {"run": "run.run", "retry": "run.retry", "worker": "worker.worker"},
-    "Manage": {
-        "create": "manage.create",
-        "signal": "manage.signal",
-        "reopen": "manage.reopen",
-        "ignore": "manage.ignore",
-        "cancel": "manage.cancel",
-        "unlock": "manage.unlock",
-        "delete": "manage.delete",
-        "pause": "control.pause",
-        "resume": "control.resume",
-        "steps": "control.steps",
-    },
-    "Transfer": {"load": "transfer.load", "export": "transfer.export"},
-    "Set up": {
-        "size": "set_up.size",
-        "template": "set_up.template",
-        "create-table": "set_up.create_table",
-        "doctor": "set_up.doctor",
-        "demo": "set_up.demo",
-    },
+_COMMANDS = {
+    "Inspect": "live.now status.status inspect.list_ inspect.find inspect.show inspect.errors inspect.stuck "
+    "live.workers live.schedules live.top live.group live.web",
+    "Run": "run.run run.retry worker.worker",
+    "Manage": "manage.create manage.signal manage.reopen manage.ignore manage.cancel manage.unlock manage.delete "
+    "control.pause control.resume control.steps",
+    "Transfer": "transfer.load transfer.export",
+    "Set up": "set_up.size set_up.template set_up.create_table set_up.doctor set_up.demo",
 }
-"""The functions by panel of --help and command, each in its module of `commands`."""
+"""The commands' functions by panel of --help, each in its module of `commands`."""
 
 _USAGE_ERROR: Any = typer.BadParameter.__base__  # typer does not export it
 _SHOWN_LAST = ("name", "use_case_name")
@@ -125,7 +97,7 @@ def tracker(
 
 def build_app(words: Sequence[str] = ()) -> typer.Typer:
     """Return the command line with all commands, or only with the one that is the first word, to start faster."""
-    known = {name for commands in _COMMANDS.values() for name in commands}
+    known = {_name_command(place) for places in _COMMANDS.values() for place in places.split()}
     wanted = known.intersection(words[:1]) or known
     app = typer.Typer(
         name="pynamodb-tracker",
@@ -137,15 +109,20 @@ def build_app(words: Sequence[str] = ()) -> typer.Typer:
         "command cannot run, for example because a table or credentials are missing. 130 means Ctrl-C.",
     )
     app.callback()(tracker)
-    for panel, commands in _COMMANDS.items():
-        for name, place in commands.items():
-            if name in wanted:
+    for panel, places in _COMMANDS.items():
+        for place in places.split():
+            if (name := _name_command(place)) in wanted:
                 module, _, function = place.partition(".")
                 command = getattr(import_module(f"{__name__}.commands.{module}"), function)
                 paragraphs = cleandoc(command.__doc__ or "").split("\n\n")  # the terminal wraps each
                 text = "\n\n".join(" ".join(each.split()) for each in paragraphs)
                 app.command(name, rich_help_panel=panel, cls=_Command, help=text)(command)
     return app
+
+
+def _name_command(place: str) -> str:
+    """Return the name of a function's command, such as `create-table`."""
+    return place.partition(".")[2].rstrip("_").replace("_", "-")
 
 
 def run_command_line() -> None:

@@ -35,7 +35,7 @@ _LABEL = 12
 
 
 @opt.for_use_cases
-def list_tasks(
+def list_(
     among: UseCases,
     state: opt.StateOrWaiting = None,
     *,
