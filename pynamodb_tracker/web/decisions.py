@@ -393,15 +393,9 @@ class Decisions:
     def count(self, request: Request) -> Response:
         """Count all tasks of a use case. This reads the whole index, so it is a POST that no link can trigger."""
         page, model = self._page, self._page.model(request)
-
-        def count() -> tuple[Mapping[State[Any], int], timedelta]:
-            began = time.monotonic()
-            return model.counts(), timedelta(seconds=time.monotonic() - began)
-
-        # This is expensive, so a second click must not repeat it.
-        answer = page.kept(request, [model], "count", count)
-        counts, took = answer.value
-        return page.show(request, "count.html", counts=counts, answer=answer, took=took)
+        answer = page.kept(request, [model], "count", model.counts)  # expensive, so a second click must not repeat it
+        took = timedelta(seconds=answer.answered - answer.asked)
+        return page.show(request, "count.html", counts=answer.value, answer=answer, took=took)
 
 
 def _limit_in(form: Form, name: str) -> int | None:
