@@ -118,12 +118,8 @@ class DueItem:
         time = _parse_micros(key[:_DIGITS])
         if time is None:
             return None
-        return cls(
-            key[_DIGITS + 1 :],
-            time,
-            item.get(OWNER, {}).get("S"),
-            _parse_micros(item.get(UNTIL, {}).get("N", ""), _LATEST_CLAIM) or 0,
-        )
+        until = _parse_micros(item.get(UNTIL, {}).get("N", ""), _LATEST_CLAIM) or 0
+        return cls(key[_DIGITS + 1 :], time, item.get(OWNER, {}).get("S"), until)
 
     @property
     def expire_time(self) -> datetime:

@@ -132,12 +132,8 @@ class JSONSerializer:
         args, kwargs = list(state["args"]), dict(state["kwargs"])
         _check_plain("args", args)
         _check_plain("kwargs", kwargs)
-        changed = {
-            "args": args,
-            "kwargs": kwargs,
-            "trigger": _encode_trigger(state["trigger"]),
-            "next_run_time": _encode_time(state["next_run_time"]),
-        }
+        trigger, time = _encode_trigger(state["trigger"]), _encode_time(state["next_run_time"])
+        changed = {"args": args, "kwargs": kwargs, "trigger": trigger, "next_run_time": time}
         text = strict_json.dumps({**state, **changed}, separators=(",", ":"))
         if strict_json.is_too_deep([args, kwargs], text):
             raise strict_json.too_deep("args or kwargs")

@@ -76,9 +76,8 @@ def response(event: Mapping[str, Any], result: Invocation[Any], content: object)
     answered = {"isBase64Encoded": False, **given, "headers": headers, "body": body}
     if "headers" not in event and "multiValueHeaders" in event:  # a load balancer that reads only these
         del answered["headers"]
-        answered["multiValueHeaders"] = {name: [value] for name, value in headers.items()} | (
-            given.get("multiValueHeaders") or {}
-        )
+        single = {name: [value] for name, value in headers.items()}
+        answered["multiValueHeaders"] = single | (given.get("multiValueHeaders") or {})
     return answered
 
 

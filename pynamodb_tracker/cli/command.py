@@ -215,10 +215,8 @@ def _import(name: str) -> ModuleType:
             raise CannotRunError(f"{error}: it is neither in {here} nor installed") from error
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.name == "<module>"]
         at = "".join(f" at {frame.filename}:{frame.lineno}" for frame in frames[-1:])
-        message = " ".join(str(error).split())  # a SyntaxError names its line itself
-        raise CannotRunError(
-            f"the module {name!r} cannot be imported: {type(error).__name__}{at}: {message}"
-        ) from error
+        what = f"{type(error).__name__}{at}: {' '.join(str(error).split())}"  # a SyntaxError names its line itself
+        raise CannotRunError(f"the module {name!r} cannot be imported: {what}") from error
 
 
 # Tables and their use cases.

@@ -70,6 +70,5 @@ class PageServer:
         who = person()
         app = dashboard(*models, user=lambda _: who, token=self._token, hosts=self._names, **options)
         log: dict[str, Any] = {"access_log": False, "log_level": "warning"}  # an access log would contain the token
-        return uvicorn.Server(
-            uvicorn.Config(app, lifespan="off", server_header=False, timeout_graceful_shutdown=_GRACE, **log)
-        )
+        config = uvicorn.Config(app, lifespan="off", server_header=False, timeout_graceful_shutdown=_GRACE, **log)
+        return uvicorn.Server(config)

@@ -105,15 +105,13 @@ def commands_in(item: Item) -> list[Command]:
 
 
 def _send(model: type[TaskRow], key: Item, update: str, condition: str, values: dict[str, Any]) -> None:
+    known = {"mark": {STRING: model.tracker.use_case.name}, **values}
     request = {
         "Key": key,
         "UpdateExpression": update,
         **({"ConditionExpression": condition} if condition else {}),
         "ExpressionAttributeNames": {"#l": "listed", "#mark": GROUP_OF},
-        "ExpressionAttributeValues": {
-            ":mark": {STRING: model.tracker.use_case.name},
-            **{f":{name}": value for name, value in values.items()},
-        },
+        "ExpressionAttributeValues": {f":{name}": value for name, value in known.items()},
     }
     try:
         send(model.tracker.connection(), "UpdateItem", request)

@@ -156,9 +156,8 @@ def run(console: Console, stopped: threading.Event | None = None) -> bool:
 
 
 def _start_workers(url: str) -> list[SpawnProcess]:
-    workers = [
-        get_context("spawn").Process(target=work, args=(url, order_id), daemon=True) for order_id, work in WORK.items()
-    ]
+    new = get_context("spawn").Process
+    workers = [new(target=work, args=(url, order_id), daemon=True) for order_id, work in WORK.items()]
     resource_tracker.ensure_running()  # or the first start would unblock signals
     with block_signals("SIGINT"):  # Ctrl-C reaches all processes, but the demo ends its workers itself
         for worker in workers:

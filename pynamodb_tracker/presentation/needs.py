@@ -97,14 +97,11 @@ def _find_failures(found: Glance, step: StepGlance, row: StepRow) -> tuple[list[
             if error_pattern(error_of(each), each["task_id"]["S"]) == group.pattern
         ]
         first, rate, number = min([group.first, *same]), row.failure_rate, Number(group.tasks, more)
-        title = sentence(
-            strong(number.at_least), " failed at ", tasks_link(state, newest=1), ": ", Part(group.error, "code")
-        )
+        link, error = tasks_link(state, newest=1), Part(group.error, "code")
+        title = sentence(strong(number.at_least), " failed at ", link, ": ", error)
         last = f"{' or earlier' if more else ''}, the last one {span(found.now - group.newest)} ago"
-        detail = joined(
-            sentence("since ", _time_part(first), last),
-            f"{rate:.0%} of the attempts at {of.name} failed in 24 hours" if rate else None,
-        )
+        share = f"{rate:.0%} of the attempts at {of.name} failed in 24 hours" if rate else None
+        detail = joined(sentence("since ", _time_part(first), last), share)
         actions = [_reopen_action(group)]
         if of.model.tracker.obeys_control() and row.pause is None:
             pause = ("pause", of.name, "--until", "1h", "--reason", "…")

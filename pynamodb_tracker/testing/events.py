@@ -202,15 +202,12 @@ def dynamodb_event(
     """
     if isinstance(keys, str) or not all(name in item for item in items for name in keys):
         raise ValueError(f'keys must name key attributes that each item has, as in ("order_id",), not {keys!r}')
-    image, stream = (
-        "OldImage" if event_name == "REMOVE" else "NewImage",
-        f"table/{table}/stream/2026-11-21T12:00:00.000",
-    )
+    image = "OldImage" if event_name == "REMOVE" else "NewImage"
     records = []
     for number, item in enumerate(items, 1):
         encoded = {name: _encode_value(value) for name, value in item.items()}
         record = _sample("dynamodb") | {"eventID": f"{number:032x}", "eventName": event_name}
-        record["eventSourceARN"] = _ARN.format("dynamodb", stream)
+        record["eventSourceARN"] = _ARN.format("dynamodb", f"table/{table}/stream/2026-11-21T12:00:00.000")
         record["dynamodb"] |= {"Keys": {name: encoded[name] for name in keys}, image: encoded}
         record["dynamodb"]["SequenceNumber"] = f"s-{number}"
         records.append(record)

@@ -180,9 +180,7 @@ class _Supervisor:
     def _start_one(self) -> tuple[SpawnProcess, Connection]:
         """Return a new process, which blocks signals until it handles them, and the pipe to it."""
         ours, theirs = _spawn.Pipe()
-        process = _spawn.Process(
-            target=run_process, args=(self._settings, theirs, os.getpid()), name=self._name, daemon=False
-        )
+        process = _spawn.Process(target=run_process, args=(self._settings, theirs, os.getpid()), name=self._name)
         resource_tracker.ensure_running()  # starting it later would unblock signals in this thread
         with self._guard:
             with block_signals("SIGINT", "SIGTERM", "SIGUSR1"):

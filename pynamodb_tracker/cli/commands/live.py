@@ -100,6 +100,7 @@ def _step_row(row: StepRow) -> list[terminal.Cell]:
     passing = row.passing
     late = "" if row.oldest is None else f" (for {age(row.oldest)})"
     waits = ", ".join(f"{number.at_least} {kind}" for kind, number in row.waits.items())
+    expired = f" ({row.expired} expired)" if row.expired else ""
     rate = "" if row.failure_rate is None else f"{row.failure_rate:.0%}"
     took = ""
     if passing is not None and passing.median is not None and passing.percentile_95 is not None:
@@ -109,9 +110,7 @@ def _step_row(row: StepRow) -> list[terminal.Cell]:
         styled(f"{row.step.model.__name__}.{row.step.name}" + (" (paused)" if row.pause else ""), "bold"),
         styled(f"{row.due.at_least}{late}", "" if row.due.tasks else "dim"),
         waits,
-        styled(
-            row.running.at_least + (f" ({row.expired} expired)" if row.expired else ""), "red" if row.expired else ""
-        ),
+        styled(f"{row.running.at_least}{expired}", "red" if expired else ""),
         styled(row.failed.at_least, "red" if row.failed.tasks else "dim"),
         styled(row.gave_up.at_least, "magenta" if row.gave_up.tasks else "dim"),
         rate,
