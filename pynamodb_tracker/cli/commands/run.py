@@ -258,7 +258,7 @@ class WatchedBatch:
     report: Report = field(default_factory=Report)
     groups: ErrorGroups[str] = field(default_factory=ErrorGroups)
     running: set[str] = field(default_factory=set)
-    taken: int = 0  # tasks that other workers claimed first
+    taken: set[str] = field(default_factory=set)  # tasks that other workers claimed first, unless they were named
     entered: Sequence[str] = ()  # ignored tasks that are in their groups again
     runs_ignored: bool = False
     ran_ignored: int = 0
@@ -287,12 +287,8 @@ class WatchedBatch:
             self.pause = self.pause or source.pause
 
     @property
-    def number_reopened(self) -> int:
-        return self.ran_ignored + len(self._find_waiting())
-
-    @property
     def _left(self) -> int | None:
-        return self.selection.remaining(self.done - len(self.report.refused))
+        return self.selection.remaining(sum(self._count_outcomes().values()))
 
     def _run_members(self) -> None:
         """Let ignored tasks enter their groups again, and run those that get their turn."""
@@ -311,10 +307,11 @@ class WatchedBatch:
             raise attempt.unexpected_error
         if self.selection.is_named and isinstance(attempt.claim_error, Exception):
             self.report.refused[attempt.task_id] = attempt.claim_error
+        elif lost_to_other(attempt.claim_error):
+            self.taken.add(attempt.task_id)
         else:
             add_to(self.report, attempt)
         self.ran_ignored += self.runs_ignored and attempt.outcome != "refused"
-        self.taken += lost_to_other(attempt.claim_error) and not self.selection.is_named
         self.progress.show(self.done, self.numbers())
         if attempt.error is not None and attempt.outcome == "refused" and concerns_all(attempt.error):
             raise attempt.error
@@ -337,26 +334,22 @@ class WatchedBatch:
             self.running.discard(task_id)
 
     @property
-    def refused(self) -> dict[str, Exception]:
-        """Why tasks were not run or not recorded, without tasks that others claimed first."""
-        known = self.report.refused.items()
-        return {task_id: error for task_id, error in known if self.selection.is_named or not lost_to_other(error)}
-
-    @property
     def done(self) -> int:
-        return sum(self._count_outcomes().values()) + len(self.report.refused)
+        return sum(self._count_outcomes().values()) + len(self.report.refused) + len(self.taken)
 
     def _count_outcomes(self) -> dict[str, int]:
         return {outcome: len(getattr(self.report, outcome)) for outcome in ("succeeded", "failed", "ignored")}
 
-    def _find_waiting(self) -> list[str]:
+    @property
+    def waiting(self) -> list[str]:
+        """The tasks that wait for their turns."""
         report = self.report
-        ended = {*report.succeeded, *report.failed, *report.ignored, *report.refused, *report.released}
+        ended = {*report.succeeded, *report.failed, *report.ignored, *report.refused, *report.released, *self.taken}
         return [task_id for task_id in self.entered if task_id not in ended]
 
     def numbers(self) -> str:
-        refused = len(self.report.refused) - self.taken
-        counted = self._count_outcomes() | {"taken by others": self.taken, "refused": refused}
+        others = {"taken by others": len(self.taken), "refused": len(self.report.refused)}
+        counted = self._count_outcomes() | others
         return ", ".join(f"{number:,} {outcome}" for outcome, number in counted.items() if number) or "nothing yet"
 
     def report_waiting(self) -> None:
@@ -369,9 +362,10 @@ class WatchedBatch:
         self.progress.leave()
 
     def print_json(self, *, stopped: bool) -> None:
-        refused = {task_id: f"{type(error).__name__}: {one_line(error)}" for task_id, error in self.refused.items()}
-        others = {"taken": self.taken, "refused": refused, "released": len(self.report.released)}
-        others |= {"waiting": len(waiting)} if (waiting := self._find_waiting()) else {}
+        errors = self.report.refused.items()
+        refused = {task_id: f"{type(error).__name__}: {one_line(error)}" for task_id, error in errors}
+        others = {"taken": len(self.taken), "refused": refused, "released": len(self.report.released)}
+        others |= {"waiting": len(waiting)} if (waiting := self.waiting) else {}
         paused = {} if self.pause is None else {"paused": str(self.pause)}
         took = round(time.monotonic() - self._began, 1)
         terminal.say_json({**self._count_outcomes(), **others, **paused, "seconds": took, "stopped": stopped})
@@ -381,7 +375,7 @@ class WatchedBatch:
             say(escaped(f"{self.pause} ({_BY_ID})"))
         elif not (self.done or self.entered or stopped):
             say(self.selection.why_empty())
-        if waiting := self._find_waiting():
+        if waiting := self.waiting:
             say(f"{count(len(waiting))} reopened, waiting for {'its turn' if len(waiting) == 1 else 'their turns'}")
         if not self.done and not stopped:
             return
@@ -391,9 +385,9 @@ class WatchedBatch:
         say(f"{lead}{self.selection.step.name}: {self.numbers()} in {age(timedelta(seconds=took))}{speed}")
         groups = ([f"{group.tasks:,}", group.example, group.error] for group in self.groups.sorted())
         terminal.print_table(("tasks", "example", "error"), groups)
-        for kind, number in Counter(type(error).__name__ for error in self.refused.values()).most_common():
+        for kind, number in Counter(type(error).__name__ for error in self.report.refused.values()).most_common():
             say(f"{number:,} refused: {kind}")
-        for task_id, error in list(self.refused.items())[:_SHOWN_REFUSALS]:
+        for task_id, error in list(self.report.refused.items())[:_SHOWN_REFUSALS]:
             say(escaped(f"  {task_id}: {for_people(error)}"))
         if released := len(self.report.released):
             say(f"{count(released)} released, pending again")
@@ -430,11 +424,12 @@ def _run(verb: str, batch: WatchedBatch, *, dry_run: bool, as_json: bool) -> boo
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - raised again after the report
             ended = error
     about, reason = f"{selection.step.name}.{Status.IGNORED}", "retry --reopen-ignored"
-    note(selection.step.model, opt.person(), "reopened", about, batch.number_reopened, reason=reason)
+    reopened = batch.ran_ignored + len(batch.waiting)
+    note(selection.step.model, opt.person(), "reopened", about, reopened, reason=reason)
     with last_output():
         (batch.print_json if as_json else batch.print_report)(stopped=ended is not None)
     if isinstance(ended, StoppedError):
         raise typer.Exit(ended.exit_code)
     if ended is not None:
         raise ended
-    return batch.done > len(batch.report.succeeded) + batch.taken
+    return batch.done > len(batch.report.succeeded) + len(batch.taken)
