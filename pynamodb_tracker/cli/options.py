@@ -214,6 +214,7 @@ Targets = Annotated[
         complete_steps,
     ),
 ]
+TaskId = Annotated[str, argument("TASK", "The task id.")]
 Tasks = Annotated[list[str], argument("TASK", "Task ids. Use - to read ids from stdin, one per line.")]
 
 

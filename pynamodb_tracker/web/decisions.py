@@ -179,9 +179,9 @@ class Decision:
 class Slices:
     done: int
     refused: int
-    examples: dict[str, str] = field(init=False, default_factory=dict)
     at_once: int
     cursor: str | None
+    examples: dict[str, str] = field(default_factory=dict)  # of refusals
 
 
 async def _read_form(request: Request) -> Form:
@@ -303,12 +303,10 @@ class Decisions:
         try:
             decision = self._decision(request, model, form, fields.step_named(model, what.state.step))
             begin = fields.time_of(form, "begin") or clock.now()
-            slices = Slices(
-                done=fields.whole_number(form, "done", 0, _MOST_DONE),
-                refused=fields.whole_number(form, "refused", 0, _MOST_DONE),
-                at_once=fields.whole_number(form, "at_once", 0, _MOST_DONE),
-                cursor=form.get("cursor") or None,
+            done, refused, at_once = (
+                fields.whole_number(form, name, 0, _MOST_DONE) for name in ("done", "refused", "at_once")
             )
+            slices = Slices(done, refused, at_once, form.get("cursor") or None)
             first = _limit_in(form, "first")
         except fields.FieldError as error:
             if error.field not in _DRY_RUN_FIELDS:

@@ -271,9 +271,7 @@ def _stuck_row(step: BoundStep[Any], task: Task, *, of_several: bool, in_words: 
 
 
 @opt.for_use_cases
-def show(
-    among: UseCases, task_id: Annotated[str, opt.argument("TASK", "The task id.")], *, as_json: opt.Json = False
-) -> bool:
+def show(among: UseCases, task_id: opt.TaskId, *, as_json: opt.Json = False) -> bool:
     """Show everything about a task: its state, what happens next, its attributes, and its failures with tracebacks.
 
     If --app names a table, this looks for the task in all its use cases.

@@ -57,7 +57,7 @@ Reason = Annotated[str, opt.value("TEXT", "The reason, which is kept with the ta
 @opt.for_use_case
 def create(
     model: type[Task],
-    task_id: Annotated[str, opt.argument("TASK", "The task id.")],
+    task_id: opt.TaskId,
     values: Annotated[
         list[str] | None,
         opt.argument("NAME=VALUE", "Attributes as in a CSV file, or state, due_time, repeat and group."),
@@ -104,7 +104,7 @@ def create(
 @opt.for_use_case
 def signal(
     model: type[Task],
-    task_id: Annotated[str, opt.argument("TASK", "The task id.")],
+    task_id: opt.TaskId,
     signal_name: Annotated[str, opt.argument("SIGNAL", "The awaited signal's name, as in paid.", opt.complete_signals)],
     *,
     value: Annotated[Any, opt.value("JSON", "The signal's value, at most 1 KB. Required.", opt.signal_value)] = None,
