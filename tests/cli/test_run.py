@@ -215,6 +215,25 @@ def test_tasks_that_others_had_first_are_no_failure(monkeypatch: pytest.MonkeyPa
     assert (ended.code, ended.lines) == (0, ["pay: 1 taken by others"])
 
 
+def test_a_member_that_another_worker_has_before_it_enters_its_group_again_is_refused_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch, store: StoppedClock
+) -> None:
+    Order.create("m-1", state=Order.pay.pending, group="a")
+    Order.pay.ignore("m-1", reason="later")
+    store.advance(timedelta(seconds=1))
+    reopen_many = Order.pay.reopen_many
+
+    def late(task_ids: list[str]) -> object:
+        Order.pay.reopen("m-1")
+        Order.pay.start("m-1").__enter__()
+        return reopen_many(task_ids)
+
+    monkeypatch.setattr(Order.pay, "reopen_many", late)
+    ended = run("retry", "pay", CHARGE, "--reopen-ignored")
+    assert (ended.code, ended.lines[:2]) == (1, ["pay: 1 refused", "1 refused: TaskLockedError"])
+    assert ended.lines[2].startswith("  m-1: ")
+
+
 @pytest.mark.usefixtures("store")
 def test_refused_tasks_are_reported_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     start = Order.pay.start
