@@ -145,9 +145,12 @@ class JobTable:
     Permissions: BatchGetItem, ConditionCheckItem, DeleteItem, GetItem, PutItem, Query and UpdateItem.
     """
 
-    def __init__(self, model: type[TaskRow], store: str) -> None:
+    def __init__(self, model: type[TaskRow], store: str, lock_for: timedelta) -> None:
         self._model = model
         self._hash_key = f"apscheduler#{store}"
+        self._lock_for = lock_for
+        self._process = 0
+        self._owner = ""
 
     @property
     def _connection(self) -> TableConnection:
@@ -172,11 +175,11 @@ class JobTable:
         attributes = None if whole else ["use_case_id", NEXT, WRITE]
         return map(JobItem.load, self._query(TaskRow.use_case_id.startswith(JOB), attributes_to_get=attributes))
 
-    def due_items(self, until: int | None = None) -> Iterator[DueItem]:
+    def due_items(self, until: datetime | None = None) -> Iterator[DueItem]:
         if until is None:
             found = self._query(TaskRow.use_case_id.startswith(DUE), limit=_PAGE)
         else:
-            found = self._query(TaskRow.use_case_id.between(DUE, _due_key(until + 1)), limit=_PAGE_UNTIL)
+            found = self._query(TaskRow.use_case_id.between(DUE, _due_key(micros(until) + 1)), limit=_PAGE_UNTIL)
         return filter(None, map(DueItem.load, found))
 
     def add(self, job: JobItem) -> bool:
@@ -205,15 +208,33 @@ class JobTable:
         }
         self._write([{"ConditionCheck": check}, self._delete(self._key(_due_key(due.time, due.job_id)))])
 
-    def claim(self, due: DueItem, owner: str, until: int, *, expired_before: int) -> bool:
-        """Claim a due item that is free, expired, or this owner's. Return False otherwise."""
-        return self._update(
+    def is_free(self, due: DueItem, now: datetime) -> bool:
+        return due.owner in {None, self.owner} or self.free_from(due) <= now
+
+    def free_from(self, due: DueItem) -> datetime:
+        """Return when another scheduler's claim has certainly expired, if clocks differ by `clock_margin`."""
+        return time_of(due.until + 1) + self._model.tracker.margin
+
+    def claim(self, due: DueItem) -> DueItem | None:
+        """Claim a due item and return it with the claim, or None if another scheduler was first."""
+        now = clock.now()
+        mine = replace(due, owner=self.owner, until=micros(now + self._lock_for))
+        expired = str(micros(now - self._model.tracker.margin))
+        is_claimed = self._update(
             due,
             "SET #owner = :owner, #until = :until",
             "attribute_exists(task_id) AND (attribute_not_exists(#owner) OR #until < :expired "
             "OR (#owner = :owner AND #until <= :until))",
-            {":owner": {"S": owner}, ":until": {"N": str(until)}, ":expired": {"N": str(expired_before)}},
+            {":owner": {"S": mine.owner}, ":until": {"N": str(mine.until)}, ":expired": {"N": expired}},
         )
+        return mine if is_claimed else None
+
+    @property
+    def owner(self) -> str:
+        """This process's name in claims, which changes after a fork."""
+        if self._process != os.getpid():
+            self._process, self._owner = os.getpid(), f"{this_worker()}:{secrets.token_hex(8)}"
+        return self._owner
 
     def give_back(self, claim: DueItem) -> None:
         values: Item = {":owner": {"S": claim.owner}, ":until": {"N": str(claim.until)}}
@@ -282,33 +303,3 @@ def _unchanged_condition(job: JobItem) -> dict[str, Any]:
         return {**condition, "ConditionExpression": "attribute_exists(task_id) AND attribute_not_exists(#write)"}
     values = {":write": {"S": job.write}}
     return {**condition, "ConditionExpression": "#write = :write", "ExpressionAttributeValues": values}
-
-
-class Claims:
-    def __init__(self, table: JobTable, lock_for: timedelta, margin: timedelta) -> None:
-        self._table = table
-        self._lock_for = lock_for
-        self._margin = margin
-        self._process = 0
-        self._owner = ""
-
-    def is_free(self, due: DueItem, now: datetime) -> bool:
-        return due.owner in {None, self.owner} or self.free_from(due) <= now
-
-    def free_from(self, due: DueItem) -> datetime:
-        """Return when another scheduler's claim has certainly expired, if clocks differ by `clock_margin`."""
-        return time_of(due.until + 1) + self._margin
-
-    def claim(self, due: DueItem) -> DueItem | None:
-        """Claim a due item and return it with the claim, or None if another scheduler was first."""
-        now = clock.now()
-        mine = replace(due, owner=self.owner, until=micros(now + self._lock_for))
-        is_claimed = self._table.claim(due, self.owner, mine.until, expired_before=micros(now - self._margin))
-        return mine if is_claimed else None
-
-    @property
-    def owner(self) -> str:
-        """This process's name in claims, which changes after a fork."""
-        if self._process != os.getpid():
-            self._process, self._owner = os.getpid(), f"{this_worker()}:{secrets.token_hex(8)}"
-        return self._owner

@@ -10,17 +10,7 @@ from apscheduler.util import maybe_ref
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.apscheduler.firings import Firings
-from pynamodb_tracker.apscheduler.job_table import (
-    MOST_REMOVED,
-    TRIES,
-    Claims,
-    DueItem,
-    JobItem,
-    JobTable,
-    micros,
-    time_of,
-    tries,
-)
+from pynamodb_tracker.apscheduler.job_table import MOST_REMOVED, TRIES, DueItem, JobItem, JobTable, time_of, tries
 from pynamodb_tracker.apscheduler.serializers import PickleSerializer, Serializer
 from pynamodb_tracker.apscheduler.stored_job import JobCodec, StoredJob, UnloadableJobs, is_exiting
 from pynamodb_tracker.model.arguments import check_duration, check_key, shown
@@ -64,9 +54,8 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
         self._lock_for = check_duration("lock_for", lock_for)
         self._look_every = check_duration("look_every", look_every)
         self._margin = model.tracker.margin
-        self._table = JobTable(model, store)
+        self._table = JobTable(model, store, self._lock_for)
         self._codec = JobCodec(PickleSerializer() if serializer is None else _check_serializer(serializer), store)
-        self._claims = Claims(self._table, self._lock_for, self._margin)
         self._firings = Firings(self._table, self._codec, self._lock_for / 6)
         self._unloadable = UnloadableJobs()
         self._stray: set[DueItem] = set()
@@ -112,7 +101,7 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
             return []
         self._firings.begin_look()
         found: list[Job] = []
-        for due, item in self._find_due(micros(now)):
+        for due, item in self._find_due(now):
             try:
                 job = self._claim_job(due, item)
             except Exception:
@@ -187,7 +176,7 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
     def __repr__(self) -> str:
         return f"<{type(self).__name__} ({self._name})>"
 
-    def _find_due(self, until: int) -> list[tuple[DueItem, JobItem]]:
+    def _find_due(self, until: datetime) -> list[tuple[DueItem, JobItem]]:
         candidates = self._find_candidates(until)
         jobs = self._table.jobs(due.job_id for due in candidates)
         found, stray = list[tuple[DueItem, JobItem]](), set[DueItem]()
@@ -202,12 +191,12 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
         self._stray = stray
         return found
 
-    def _find_candidates(self, until: int) -> list[DueItem]:
+    def _find_candidates(self, until: datetime) -> list[DueItem]:
         """Return the first due items that this scheduler may claim, and as many that failed to load."""
         now = clock.now()
         due, resting = list[DueItem](), list[DueItem]()
         for each in self._table.due_items(until):
-            if each.job_id in self._firings.owed or not self._claims.is_free(each, now):
+            if each.job_id in self._firings.owed or not self._table.is_free(each, now):
                 continue
             chosen = resting if self._unloadable.rests(each.job_id) else due
             if len(chosen) < _MOST_CLAIMED:
@@ -220,7 +209,7 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
         if self._unloadable.is_unchanged(item):
             return None
         job = self._load_job(item, runnable=True)
-        if job is None or (claim := self._claims.claim(due)) is None:
+        if job is None or (claim := self._table.claim(due)) is None:
             return None
         job.claim = claim
         self._firings.jobs[job.id] = job
@@ -252,8 +241,8 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
                 break
             if self._unloadable.rests(due.job_id) or due.job_id in self._firings.owed:
                 continue
-            if not self._claims.is_free(due, now):
-                time = max(time, self._claims.free_from(due))
+            if not self._table.is_free(due, now):
+                time = max(time, self._table.free_from(due))
             first = time if first is None else min(first, time)
         return first
 

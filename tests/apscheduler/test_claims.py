@@ -35,7 +35,7 @@ def test_a_claim_that_has_expired_is_taken_over_after_the_margin_of_the_clocks(c
     (read_before,) = other._table.due_items()
     clock.advance(LOCK + MARGIN)
     assert due(other) == []
-    assert other._claims.claim(read_before) is None
+    assert other._table.claim(read_before) is None
     clock.advance(timedelta(microseconds=1))
     assert due(other) == ["j-1"]
     assert due(dead) == []
@@ -240,7 +240,7 @@ def test_a_job_that_another_scheduler_has_just_moved_on_costs_no_write(network: 
     (job,) = other.get_due_jobs(at(0))
     modify(job, next_run_time=at(60))
     before(network, "BatchGetItem", lambda: other.update_job(job))
-    with mock.patch.object(store._claims, "is_free", return_value=True), recorded() as requests:  # as it was read
+    with mock.patch.object(store._table, "is_free", return_value=True), recorded() as requests:  # as it was read
         assert due(store) == []
     assert requests.operations == ["Query", "TransactWriteItems", "BatchGetItem"]
 
