@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import Any, cast
 
 from botocore import xform_name
@@ -35,6 +36,9 @@ class Finding:
     meaning: str
     """The consequences."""
     to_do: str
+
+
+wrong, danger, advice = (partial(Finding, severity) for severity in Severity)
 
 
 class NotExaminedError(Exception):

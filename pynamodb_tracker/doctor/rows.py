@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import cast
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.doctor.description import Finding, Severity
+from pynamodb_tracker.doctor.description import Finding, danger
 from pynamodb_tracker.dynamodb.connection import pages
 from pynamodb_tracker.dynamodb.limits import MAX_KEY_BYTES
 from pynamodb_tracker.exceptions import TaskError
@@ -25,8 +25,7 @@ _KEPT = ("task_id", "use_case_id", "creation", "join_token", "blockers", "turn_d
 _NAMED = 5
 _DAMAGED_NAMED = 20
 
-_WAITING_FOR_NOBODY = Finding(
-    Severity.DANGER,
+_WAITING_FOR_NOBODY = danger(
     "tasks that wait for others",
     "waiting for more tasks than there are",
     "as many tasks refer to a task as it waits for",
@@ -34,16 +33,14 @@ _WAITING_FOR_NOBODY = Finding(
     "Delete each of them, or ignore it and run it from that state, as in Report.collect.run(task_id, "
     "also_from=(Report.collect.ignored,)).",
 )
-_STANDING_STILL = Finding(
-    Severity.DANGER,
+_STANDING_STILL = danger(
     "groups",
     "stuck, because the task with the turn has ended, is gone, or is parked beyond its limit",
     "each task passes on its turn when it ends",
     "Their waiting tasks never become due. Somebody changed a row, or deleted it without delete_task.",
     "Repair each group: call Order.group(name).repair(), or pynamodb-tracker group NAME --repair.",
 )
-_AWAITING_WHAT_NOBODY_DECLARES = Finding(
-    Severity.DANGER,
+_AWAITING_WHAT_NOBODY_DECLARES = danger(
     "tasks that await signals",
     "awaiting signals that no class declares",
     "a Signal with that stored name",
@@ -101,8 +98,7 @@ def examine_before_index(model: type[Task]) -> list[Finding]:
                     why = f"{len(value.encode()):,} bytes" if kind == "S" else f"of type {kind}"
                     wrong[name].append(f"{item['use_case_id']['S']} {item['task_id']['S']!r} ({why})")
     return [
-        Finding(
-            Severity.DANGER,
+        danger(
             f"values of {name}",
             _list_names(found, _DAMAGED_NAMED),
             f"text of 1 to {MAX_KEY_BYTES:,} bytes, or no {name}",
@@ -140,8 +136,7 @@ def _find_damages(row: TaskRow) -> Iterator[tuple[str, object]]:
 
 
 def _damage_finding(name: str, found: Sequence[str]) -> Finding:
-    return Finding(
-        Severity.DANGER,
+    return danger(
         f"damaged tasks: {name}",
         _list_names(found, _DAMAGED_NAMED),
         f"{name} as the class declares it, and as the tracker writes it",

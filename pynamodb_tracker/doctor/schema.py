@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from pynamodb_tracker.doctor.description import Description, Finding, Severity
+from pynamodb_tracker.doctor.description import Description, Finding, advice, wrong
 from pynamodb_tracker.model.row import StatusIndex
 from pynamodb_tracker.model.schema import keys_in_words, types_of
 
@@ -33,8 +33,7 @@ def check_keys(description: Description) -> Iterator[Finding]:
     expected = keys_in_words(description.schema["key_schema"], types_of(description.schema["attribute_definitions"]))
     for subject, key in expected.items():
         if found[subject] != key:
-            yield Finding(
-                Severity.WRONG,
+            yield wrong(
                 subject,
                 found[subject],
                 key,
@@ -57,8 +56,7 @@ def check_attribute_types(description: Description) -> Iterator[Finding]:
             if name not in done and types.get(name, stored) != stored:
                 done.add(name)
                 keyed = [each for each, index in description.indexes.items() if name in _key_names(index)]
-                yield Finding(
-                    Severity.WRONG,
+                yield wrong(
                     f"attribute {name}",
                     f"{types[name]}, as a key of {' and '.join(keyed)}",
                     f"{stored}, as {model.__name__} stores it",
@@ -78,12 +76,11 @@ def check_indexes(description: Description) -> Iterator[Finding]:
             if state in _INDEX_STATES:
                 meaning, to_do = _INDEX_STATES[state]
                 meaning = meaning.format(readers=_reading_calls(name))
-                yield Finding(Severity.WRONG, f"index {name}", state, "ACTIVE", meaning, to_do)
+                yield wrong(f"index {name}", state, "ACTIVE", meaning, to_do)
             yield from _check_index_keys(name, keys_in_words(index["KeySchema"], types), keys)
             yield from _check_projection(name, index["Projection"], declared["projection"])
         else:
-            yield Finding(
-                Severity.WRONG,
+            yield wrong(
                 f"index {name}",
                 "none",
                 f"hash key {keys['hash key']}, range key {keys['range key']}, projection "
@@ -102,7 +99,7 @@ def _check_index_keys(name: str, found: Mapping[str, str], expected: Mapping[str
                 meaning = "DynamoDB refuses every write to a task that has this attribute."
             else:
                 meaning = f"{_reading_calls(name).capitalize()} fail."
-            yield Finding(Severity.WRONG, f"{subject} of {name}", found[subject], key, meaning, _how_to_replace(name))
+            yield wrong(f"{subject} of {name}", found[subject], key, meaning, _how_to_replace(name))
 
 
 def _check_projection(name: str, found: Mapping[str, Any], expected: Mapping[str, Any]) -> Iterator[Finding]:
@@ -120,8 +117,8 @@ def _check_projection(name: str, found: Mapping[str, Any], expected: Mapping[str
         meanings.append(f"It also has {', '.join(extra)}, which makes every write to the index more expensive.")
     if meanings:
         is_advice = not missing or (name == _STATUS_INDEX and not breaking)
-        yield Finding(
-            Severity.ADVICE if is_advice else Severity.WRONG,
+        finding = advice if is_advice else wrong
+        yield finding(
             f"projection of {name}",
             _projection_text(found),
             _projection_text(expected),

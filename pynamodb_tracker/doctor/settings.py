@@ -12,7 +12,7 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.control.item import read
 from pynamodb_tracker.control.limit import LIFETIME, MOST_SLOTS
 from pynamodb_tracker.control.slots import limits_of, slots_of
-from pynamodb_tracker.doctor.description import Description, Finding, Severity, Unknown
+from pynamodb_tracker.doctor.description import Description, Finding, Unknown, advice, danger, wrong
 from pynamodb_tracker.execution.retry_policy import is_delay
 from pynamodb_tracker.model.arguments import shown
 from pynamodb_tracker.model.cost import Load, write_units
@@ -49,9 +49,9 @@ _SLOTS_ABOVE = 100  # how many slots above a limit to read, in case a program st
 def check_status(description: Description) -> Iterator[Finding]:
     status = description.table["TableStatus"]
     if status != "ACTIVE":
-        severity = Severity.ADVICE if status == "UPDATING" else Severity.WRONG
+        finding = advice if status == "UPDATING" else wrong
         meaning, to_do = _STATES.get(status, ("DynamoDB may refuse requests.", "Check the table on AWS."))
-        yield Finding(severity, "table status", status, "ACTIVE", meaning, to_do)
+        yield finding("table status", status, "ACTIVE", meaning, to_do)
 
 
 def check_retry_delays(description: Description) -> Iterator[Finding]:
@@ -59,8 +59,7 @@ def check_retry_delays(description: Description) -> Iterator[Finding]:
         for step in model._bound_steps.values():
             retry_delay = step._definition.declared.retry_delay
             if callable(retry_delay) and (problem := _find_delay_problem(retry_delay, step.max_attempts)):
-                yield Finding(
-                    Severity.DANGER,
+                yield danger(
                     f"retry_delay of {model.__name__}.{step}",
                     problem,
                     "a timedelta of zero or more for each attempt",
@@ -86,8 +85,7 @@ def check_control(description: Description) -> Iterator[Finding]:
             continue
         control, name = read(model), model.tracker.use_case.name
         for line in control.undeclared(model):
-            yield Finding(
-                Severity.DANGER,
+            yield danger(
                 f"required step of {model.__name__}",
                 line,
                 "a program that declares it",
@@ -96,8 +94,7 @@ def check_control(description: Description) -> Iterator[Finding]:
             )
         for pause in control.in_force:
             if pause.time < clock.now() - _FORGOTTEN:
-                yield Finding(
-                    Severity.ADVICE,
+                yield advice(
                     f"pause of {model.__name__}.{pause.step}",
                     str(pause),
                     "no pause older than a day",
@@ -111,9 +108,9 @@ def check_limits(description: Description) -> Iterator[Finding]:
     found = {limit.name: (model, limit) for model in models for limit in limits_of(model)}
     for name, (model, limit) in sorted(found.items()):
         numbers = {each.slots for of in models for each in limits_of(of) if each.name == name}
-        most, danger = max(numbers), partial(Finding, Severity.DANGER, f"limit {name}")
+        most, of_limit = max(numbers), partial(danger, f"limit {name}")
         if len(numbers) > 1:
-            yield danger(
+            yield of_limit(
                 f"limits of {' and '.join(map(str, sorted(numbers)))}",
                 "the same number in all steps",
                 f"Up to {most:,} tasks run at once, because the steps with the highest number take that many slots.",
@@ -123,14 +120,14 @@ def check_limits(description: Description) -> Iterator[Finding]:
         slots = sorted(table.read(range(min(most + _SLOTS_ABOVE, MOST_SLOTS))), key=attrgetter("number"))
         lost = [each for each in slots[:most] if each.is_damaged or (each.until is not None and each.until > soon)]
         if lost:
-            yield danger(
+            yield of_limit(
                 f"{len(lost):,} of {most:,} slots cannot be taken, such as {table.key_text(lost[0].number)}",
                 f"tokens, and times at most {LIFETIME.seconds} seconds from now",
                 "That many fewer tasks run at once. Another program changed these items, or a worker's clock is ahead.",
                 "Correct that clock, and delete the items in the console.",
             )
         if above := sum(not each.is_free(timedelta(0)) for each in slots[most:]):
-            yield danger(
+            yield of_limit(
                 f"{above:,} slots above {most:,} are taken",
                 f"at most {most:,}",
                 "More tasks run at once, because an outdated program has a higher limit.",
@@ -153,21 +150,21 @@ def check_time_to_live(description: Description) -> Iterator[Finding]:
         if kept:
             found = "not available in a strongly consistent global table"
             to_do = "Remove keep_for and keep_ignored_for, and delete tasks with delete_task."
-            yield Finding(Severity.WRONG, subject, found, "no keep_for or keep_ignored_for", effect, to_do)
+            yield wrong(subject, found, "no keep_for or keep_ignored_for", effect, to_do)
     elif isinstance(actual, Unknown):
-        yield Finding(Severity.ADVICE, subject, str(actual), expected, effect, actual.to_do)
+        yield advice(subject, str(actual), expected, effect, actual.to_do)
     elif actual.get("TimeToLiveStatus") not in {"ENABLED", "ENABLING"}:
-        severity = Severity.WRONG if kept else Severity.ADVICE
+        finding = wrong if kept else advice
         to_do = f"Call {turn_on}." if kept else f"Call {turn_on} before you set keep_for."
-        yield Finding(severity, subject, "off", expected, effect, to_do)
+        yield finding(subject, "off", expected, effect, to_do)
     elif (other := actual.get("AttributeName")) not in {None, _EXPIRE_TIME}:
         deletes = _is_number(description, str(other))
         if deletes:
             by_other = f"DynamoDB deletes tasks at the time in {other}, even while they are in progress."
         else:
             by_other = f"No imported class stores {other} as a number, so it deletes no tasks."
-        yield Finding(
-            Severity.WRONG if kept else Severity.DANGER if deletes else Severity.ADVICE,
+        finding = wrong if kept else danger if deletes else advice
+        yield finding(
             subject,
             f"on, by {other}",
             expected,
@@ -190,8 +187,7 @@ def check_replicas(description: Description) -> Iterator[Finding]:
         return
     regions = f"also in {', '.join(description.other_regions)}"
     if description.is_strongly_consistent:
-        yield Finding(
-            Severity.ADVICE,
+        yield advice(
             "replicas",
             f"{regions}, strongly consistent",
             "none, if transactions or time to live are used",
@@ -201,8 +197,7 @@ def check_replicas(description: Description) -> Iterator[Finding]:
             "delete_task.",
         )
     else:
-        yield Finding(
-            Severity.DANGER,
+        yield danger(
             "replicas",
             f"{regions}, eventually consistent",
             "none, or strongly consistent ones",
@@ -226,10 +221,10 @@ def check_protection(description: Description) -> Iterator[Finding]:
         ("deletion protection", protection, "UpdateTable", delete),
     ):
         if isinstance(is_on, Unknown):
-            yield Finding(Severity.ADVICE, subject, str(is_on), "on", meaning, is_on.to_do)
+            yield advice(subject, str(is_on), "on", meaning, is_on.to_do)
         elif not is_on:
             to_do = f"Turn it on in the table's template or with {request}."
-            yield Finding(Severity.ADVICE, subject, "off", "on", meaning, to_do)
+            yield advice(subject, "off", "on", meaning, to_do)
 
 
 def check_capacity(description: Description) -> Iterator[Finding]:
@@ -246,8 +241,7 @@ def check_capacity(description: Description) -> Iterator[Finding]:
             rate = min(rate, units // per_task)
     if rate < _LOW_RATE:
         scaling = "" if on_demand else ", unless auto scaling raises it"
-        yield Finding(
-            Severity.ADVICE,
+        yield advice(
             "write capacity",
             f"{'on demand, at most ' if on_demand else 'provisioned, '}{' and '.join(limits)} units per second",
             "on demand without a limit, or more units",
