@@ -2,7 +2,7 @@
 
 import calendar
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -56,16 +56,11 @@ class Schedule:
         return "" if self.last_run is None else last_run_in_words(self.last_run)
 
 
-@dataclass(frozen=True, slots=True)
-class Schedules:
-    found: Sequence[Schedule]
-    is_all: bool
-
-
-def find_schedules(model: type[Task]) -> Schedules:
+def find_schedules(model: type[Task]) -> tuple[list[Schedule], bool]:
+    """Load a use case's schedules. Also return whether these are all."""
     [stored] = [*get_items(model.tracker.connection(), [records.schedules_key(model)]), {}][:1]
     ids = records.schedules_in(stored)
-    return Schedules(schedules_of(rows_to_show(model, ids).values()), len(ids) < records.MOST_SCHEDULES)
+    return schedules_of(rows_to_show(model, ids).values()), len(ids) < records.MOST_SCHEDULES
 
 
 def schedules_of(tasks: Iterable[Task]) -> list[Schedule]:

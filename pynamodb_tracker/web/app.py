@@ -22,7 +22,7 @@ from pynamodb_tracker.presentation.errors import for_people
 from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.web.decisions import Decisions
 from pynamodb_tracker.web.guard import Guard, User
-from pynamodb_tracker.web.page import DYNAMODB_ERRORS, Authorize, Page, Settings, serve_asset, without_suffix
+from pynamodb_tracker.web.page import DYNAMODB_ERRORS, Authorize, Page, serve_asset, without_suffix
 from pynamodb_tracker.web.views import Views
 from pynamodb_tracker.web.words import visible
 
@@ -83,9 +83,9 @@ def dashboard(
             raise TypeError(f"{name} must be a collection of names, not {shown(names)}: write [{names!r}]")
     check_flags(actions=actions)
     check_duration("refresh", refresh)
-    settings = Settings(_find_use_cases(models), actions, authorize, frozenset(hide), refresh)
+    page = Page(_find_use_cases(models), actions, authorize, frozenset(hide), refresh)
     allowed = None if hosts is None else frozenset(map(str.lower, hosts))
-    return Guard(_build_app(Page(settings)), user=user, token=token, hosts=allowed)
+    return Guard(_build_app(page), user=user, token=token, hosts=allowed)
 
 
 def _find_use_cases(models: Collection[object]) -> dict[str, type[Task]]:
@@ -144,6 +144,6 @@ def _build_app(page: Page) -> ASGIApp:
     app.router.redirect_slashes = False
 
     async def as_html_or_json(scope: Scope, receive: Receive, send: Send) -> None:
-        await app(without_suffix(dict(scope), page.settings.models), receive, send)
+        await app(without_suffix(dict(scope), page.models), receive, send)
 
     return as_html_or_json

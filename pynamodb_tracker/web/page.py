@@ -87,20 +87,17 @@ class ActionRequest:
 Authorize = Callable[[ActionRequest], bool]
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+@dataclass(eq=False)
+class Page:
     models: Mapping[str, type[Task]]  # by class name
     actions: bool
     authorize: Authorize | None
     hide: frozenset[str]
     refresh: timedelta
 
-
-class Page:
-    def __init__(self, settings: Settings) -> None:
-        self.settings = settings
+    def __post_init__(self) -> None:
         # Answers expire a bit before the page refreshes, so that a refresh gets new ones.
-        self.cache = Cache(max(settings.refresh * 0.9, timedelta(seconds=1)))
+        self.cache = Cache(max(self.refresh * 0.9, timedelta(seconds=1)))
         self._location = cache(location)  # botocore takes a millisecond
 
     def show(
@@ -116,9 +113,9 @@ class Page:
         **context: Any,
     ) -> Response:
         """Return a page. The footer shows the age and price of an `answer`, or only the price in `spent`."""
-        settings, url = self.settings, partial(self.url, request)
-        model = settings.models.get(request.path_params.get("use_case", "")) if of_use_case else None
-        table = model or next(iter(settings.models.values()))
+        url, models = partial(self.url, request), self.models
+        model = models.get(request.path_params.get("use_case", "")) if of_use_case else None
+        table = model or next(iter(models.values()))
         spent = answer.spent if answer is not None else spent or Spent()
         if _wants_json(request):
             age = {} if answer is None else {"as_of": answer.time, "kept_for": answer.kept_for}
@@ -131,7 +128,7 @@ class Page:
             url=url,
             to=None if model is None else partial(self.url, request, model),
             model=model,
-            models=settings.models,
+            models=models,
             steps=[] if model is None else steps_of(model),
             path=request.scope["path"],
             answer=answer,
@@ -140,10 +137,10 @@ class Page:
             json_path=_json_path(request),
             total=self.cache.total,
             running_since=self.cache.since,
-            actions=settings.actions,
+            actions=self.actions,
             may={verb: model is not None and self.allows(request, verb, model) for verb in (*VERBS, *STEP_VERBS)},
             late_after=LATE_AFTER,
-            refresh=settings.refresh.total_seconds() if live else 0,
+            refresh=self.refresh.total_seconds() if live else 0,
             table_name=table.Meta.table_name,
             location=self._location(table),
             is_priced=not table.tracker.table.is_in_memory,
@@ -184,22 +181,22 @@ class Page:
         return RedirectResponse(url, 303)
 
     def model(self, request: Request) -> type[Task]:
-        model = self.settings.models.get(request.path_params["use_case"])
+        model = self.models.get(request.path_params["use_case"])
         if model is None:
             raise HTTPException(404, "Use case not found on this page.")
         return model
 
     def allows(self, request: Request, verb: str, model: type[Task], **about: Any) -> bool:
-        authorize = self.settings.authorize
-        if not self.settings.actions or authorize is None:
-            return self.settings.actions
+        authorize = self.authorize
+        if not self.actions or authorize is None:
+            return self.actions
         asked = ActionRequest(user=who(request), action=verb, use_case=model.tracker.use_case.name, **about)
         if not isinstance(allowed := authorize(asked), bool):
             raise TypeError(f"authorize must return True or False, not {shown(allowed)}")
         return allowed
 
     def check_allowed(self, request: Request, verb: str, model: type[Task], **about: Any) -> None:
-        if not self.settings.actions:
+        if not self.actions:
             raise HTTPException(403, "This page is read-only. To change tasks here, start it with --actions.")
         if not self.allows(request, verb, model, **about):
             noun = "steps" if verb in STEP_VERBS else "tasks"

@@ -54,7 +54,7 @@ class Views:
     def show_now(self, request: Request, **refused: Any) -> Response:
         """Show what needs people, in a use case or in all. If the table is unreachable, show the last answer."""
         page, model = self._page, self._page.model(request) if "use_case" in request.path_params else None
-        problem, every = "", list(page.settings.models.values())
+        problem, every = "", list(page.models.values())
         models = every if model is None else [model]
         try:
             answer = self._last[model] = page.kept(request, models, "now", partial(find_now, models, every))
@@ -139,10 +139,10 @@ class Views:
     def show_task(self, request: Request, task_id: str | None = None, **refused: Any) -> Response:
         query = request.query_params
         page, model = self._page, self._page.model(request)
-        known = {each.tracker.use_case.name: each for each in page.settings.models.values()}
+        known = {each.tracker.use_case.name: each for each in page.models.values()}
         with page.cache.metered(model) as spent:
             task_id = query.get("id", "") if task_id is None else task_id
-            found = view(model, task_id, hide=page.settings.hide, known=known)
+            found = view(model, task_id, hide=page.hide, known=known)
         return page.show(
             request,
             "task.html",
@@ -161,7 +161,7 @@ class Views:
 
     def workers(self, request: Request) -> Response:
         page, name = self._page, request.query_params.get("worker", "").strip()
-        models = list(page.settings.models.values())
+        models = list(page.models.values())
         answer = page.kept(request, models, "workers", partial(find_running, models, name or None), name)
         return page.show(
             request, "workers.html", answer=answer, found=answer.value, most=MOST_RUNNING, worker=name, live=True
@@ -170,15 +170,9 @@ class Views:
     def schedules(self, request: Request) -> Response:
         page, model = self._page, self._page.model(request)
         answer = page.kept(request, [model], "schedules", partial(find_schedules, model))
-        return page.show(
-            request,
-            "schedules.html",
-            answer=answer,
-            schedules=answer.value.found,
-            is_all=answer.value.is_all,
-            most=MOST_SCHEDULES,
-            live=True,
-        )
+        found, is_all = answer.value
+        about: dict[str, Any] = {"schedules": found, "is_all": is_all, "most": MOST_SCHEDULES}
+        return page.show(request, "schedules.html", answer=answer, live=True, **about)
 
     def group(self, request: Request) -> Response:
         page, model, name = self._page, self._page.model(request), request.query_params.get("name", "")
@@ -196,7 +190,7 @@ class Views:
             waiting=waiting[:_MOST_SHOWN],
             is_all=len(waiting) <= _MOST_SHOWN,
             first=ends[waiting[0]].create_time if waiting and waiting[0] in ends else None,
-            data=HIDDEN if data and "data" in page.settings.hide else without(data, page.settings.hide),
+            data=HIDDEN if data and "data" in page.hide else without(data, page.hide),
         )
 
     def find(self, request: Request) -> Response:
@@ -204,7 +198,7 @@ class Views:
         page = self._page
         lines = map(str.strip, request.query_params.get("id", "").splitlines())
         ids = list(dict.fromkeys(filter(None, lines)))
-        asked, models = ids[:_MOST_IDS], list(page.settings.models.values())
+        asked, models = ids[:_MOST_IDS], list(page.models.values())
         possible = [task_id for task_id in asked if 1 <= len(task_id.encode(errors="replace")) <= MAX_KEY_BYTES]
         found: list[dict[str, Any]] = []
         cut, most = dict[str, None](), max(fields.whole_number(request.query_params, "most", _MOST_IDS, _MOST_FOUND), 1)
@@ -212,7 +206,7 @@ class Views:
             for model in models:
                 tasks = [("", task) for task in rows_to_show(model, possible).values()]
                 for text in asked:
-                    if text.partition("=")[0] in page.settings.hide:
+                    if text.partition("=")[0] in page.hide:
                         continue
                     matching = _find_by(model, text, most + 1)
                     cut |= {text: None} if len(matching) > most else {}
@@ -244,7 +238,7 @@ class Views:
     def table(self, request: Request) -> Response:
         page, found, spent = self._page, [], Spent()
         tables: dict[int, list[type[Task]]] = {}
-        for model in page.settings.models.values():
+        for model in page.models.values():
             tables.setdefault(id(model.tracker.table), []).append(model)
         for first, *others in tables.values():
             try:

@@ -176,16 +176,16 @@ def schedules(among: UseCases, *, as_json: opt.Json = False) -> bool:
 
     Exits with 1 if a last round did not succeed, or a repeating task is overdue or ignored.
     """
-    looked_at = {model: find_schedules(model) for model in among.models}
-    found = [each for schedules in looked_at.values() for each in schedules.found]
+    by_model = {model: find_schedules(model) for model in among.models}
+    found = [each for schedules, _ in by_model.values() for each in schedules]
     if as_json:
         terminal.say_json_array(map(_schedule_as_json, found))
     elif not found:
         terminal.say("no task repeats")
     else:
         terminal.print_table(_SCHEDULE_TITLES, map(_schedule_row, found))
-    for model, schedules in looked_at.items():
-        if not schedules.is_all:
+    for model, (_, is_all) in by_model.items():
+        if not is_all:
             terminal.warn(f"{model.__name__}: only {MOST_SCHEDULES} schedules are listed")
     return any(each.needs_look or each.overdue for each in found)
 
