@@ -113,8 +113,7 @@ def test_a_statement_that_cannot_be_read_is_an_error_of_its_own(table: Table) ->
     """
     key = table.put(fence=1)
     done, wrong = table.execute(update(key, "SET note = ?", "x"), ("UPDATE nonsense", [*key.values()]))
-    assert own(done["Item"]) == {"fence": 1, "note": "x"}
-    assert wrong["Error"]["Code"] == "ValidationError"
+    assert (own(done["Item"]), wrong["Error"]["Code"]) == ({"fence": 1, "note": "x"}, "ValidationError")
 
 
 @moto_differs(NO_STATEMENTS)

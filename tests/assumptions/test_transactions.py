@@ -33,8 +33,7 @@ def test_one_refused_write_cancels_all_and_the_reasons_are_in_their_order(table:
     assert answer["Error"]["Code"] == "TransactionCanceledException"
     passed, refused = answer["CancellationReasons"]
     assert (passed["Code"], refused["Code"]) == ("None", "ConditionalCheckFailed")
-    assert own(refused["Item"]) == {"fence": 7}
-    assert table.read(first) == {"fence": 1}
+    assert (own(refused["Item"]), table.read(first)) == ({"fence": 7}, {"fence": 1})
 
 
 def test_a_check_without_a_write_cancels_too(table: Table) -> None:

@@ -69,8 +69,7 @@ def finish(newer: Any, older: Any) -> None:
     with one_format_less(), pytest.raises(TaskFormatError, match="turn of group 'customer-7' to Order 'o': a later"):
         older.pay.run("first", lambda _: None)
     first = newer.get_task("first")
-    assert (first.state, first.attempt) == (newer.pay.pending, 0)
-    assert stored(newer, "o") == before
+    assert (first.state, first.attempt, stored(newer, "o")) == (newer.pay.pending, 0, before)
     newer.pay.run("first", lambda _: None)
     assert newer.get_task("first").format_version == 0
 

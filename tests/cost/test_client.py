@@ -79,5 +79,4 @@ def test_8_threads_at_first_use_build_one_client(clients: list[Any], use_cases: 
 
 
 def test_declaring_use_cases_builds_no_client(clients: list[Any], use_cases: list[Any]) -> None:
-    assert len(use_cases) == 2
-    assert clients == []
+    assert (len(use_cases), clients) == (2, [])

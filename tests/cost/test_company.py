@@ -36,8 +36,7 @@ def test_the_last_failure_of_an_occurrence_costs_what_any_failure_costs(order: A
     with pytest.raises(GiveUp), order.ship.start(ID):
         raise GiveUp("no use")
 
-    assert order.get_task(ID).state == order.confirm.pending
-    assert writes(proxy) == [1, 2, *[3] * 4]
+    assert (order.get_task(ID).state, writes(proxy)) == (order.confirm.pending, [1, 2, *[3] * 4])
 
 
 def test_the_list_of_children_costs_2_units_for_each_kb_and_is_read_only_where_a_task_waits(
@@ -63,8 +62,7 @@ def test_cancelling_a_task_is_2_requests_and_3_units_and_so_is_the_reopen(order:
     order.cancel(ID, reason="by phone")
     order.reopen(ID)
 
-    assert targets(proxy) == ["GetItem", "UpdateItem"] * 2
-    assert writes(proxy) == [3, 3]
+    assert (targets(proxy), writes(proxy)) == (["GetItem", "UpdateItem"] * 2, [3, 3])
 
 
 def test_ignoring_a_run_is_2_requests_and_3_units(order: Any, rival: Any, proxy: Proxy) -> None:
@@ -72,8 +70,7 @@ def test_ignoring_a_run_is_2_requests_and_3_units(order: Any, rival: Any, proxy:
     with pytest.raises(Exception, match="lost"), rival.confirm.start(ID):
         order.confirm.ignore(ID, reason="cancelled", even_running=True)
 
-    assert targets(proxy) == ["GetItem", "UpdateItem"]
-    assert writes(proxy) == [3]
+    assert (targets(proxy), writes(proxy)) == (["GetItem", "UpdateItem"], [3])
 
 
 def test_entering_a_group_and_ending_in_it_are_2_requests_however_many_wait(order: Any, proxy: Proxy) -> None:
@@ -88,8 +85,7 @@ def test_entering_a_group_and_ending_in_it_are_2_requests_however_many_wait(orde
     order.ship.run("o-0", nothing)
 
     assert targets(proxy) == ["UpdateItem", "UpdateItem", "UpdateItem", "Query", "TransactWriteItems"]
-    assert actions(proxy) == [["Update", "Update", "Update", "Delete"]]
-    assert writes(proxy)[:3] == [3, 3, 3]
+    assert (actions(proxy), writes(proxy)[:3]) == ([["Update", "Update", "Update", "Delete"]], [3, 3, 3])
     assert transactions(proxy) == [12]
 
 
@@ -99,5 +95,4 @@ def test_data_of_a_group_is_read_when_it_is_touched_and_written_with_the_success
     with order.confirm.start("o-0") as ctx:
         ctx.group.data["paid"] = ctx.group.data.get("paid", 0) + 1
     assert targets(proxy) == ["UpdateItem", "Query", "Query", "TransactWriteItems"]
-    assert actions(proxy) == [["Update", "Update"]]
-    assert transactions(proxy) == [6]
+    assert (actions(proxy), transactions(proxy)) == ([["Update", "Update"]], [6])

@@ -100,8 +100,7 @@ def test_a_duplicate_is_carried_out_twice(client: Any, proxy: Proxy, action: Act
 
     assert add_one(client)["Attributes"]["count"]["N"] == answered
 
-    assert count(client) == 3
-    assert len(proxy.log[0].answers) == 2
+    assert (count(client), len(proxy.log[0].answers)) == (3, 2)
 
 
 def test_a_held_request_arrives_late(client: Any, proxy: Proxy) -> None:
@@ -145,8 +144,7 @@ def test_a_failed_request_gets_the_error_and_is_not_carried_out(client: Any, pro
         add_one(client)
 
     assert error.value.response["Error"] == {"Code": action.code, "Message": action.message}
-    assert error.value.response["ResponseMetadata"]["HTTPStatusCode"] == action.status
-    assert count(client) == 1
+    assert (error.value.response["ResponseMetadata"]["HTTPStatusCode"], count(client)) == (action.status, 1)
 
 
 def test_the_error_of_a_rule_leaves_from_close(dynamodb: Engine) -> None:

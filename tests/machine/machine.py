@@ -186,8 +186,7 @@ class Machine(RuleBasedStateMachine):
         run = Run(task_id, step, ctx, manager, row.fence + 1, self.abandoned(row, step))
         self.move(row, step + 1, delay=LOCK, attempt=row.attempt + 1)
         row.fence, row.expire, row.holder = row.fence + 1, self.now + LOCK, run
-        assert (ctx.attempt, ctx.task.fence) == (row.attempt, row.fence)
-        assert ctx.lock_expire_time == row.expire
+        assert (ctx.attempt, ctx.task.fence, ctx.lock_expire_time) == (row.attempt, row.fence, row.expire)
         self.entered.append(run)
         return run
 

@@ -78,8 +78,7 @@ class Work:
         """Check that each task has succeeded, under one owner at a time, and that its last one wrote the row."""
         for task in self.order.get_many(TASKS):
             fences = self.fences[task.task_id]
-            assert task.state == self.order.confirm.succeeded
-            assert fences == sorted(set(fences))
+            assert (task.state, fences) == (self.order.confirm.succeeded, sorted(set(fences)))
             assert task.note == f"by {fences[-1]}"
             if once:
                 assert (len(fences), {error.type for error in task.errors} <= {"abandoned"}) == (1, True)

@@ -53,5 +53,4 @@ def test_a_request_is_awaited_however_often_its_task_is_cancelled(
         asyncio.run(cancel_often())
 
     task = rival.get_task("o-1")
-    assert (str(task.state), task.attempt) == (state, 0)
-    assert targets(proxy) == ["UpdateItem", "UpdateItem"]
+    assert (str(task.state), task.attempt, targets(proxy)) == (state, 0, ["UpdateItem", "UpdateItem"])

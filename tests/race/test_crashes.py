@@ -114,6 +114,5 @@ def test_after_a_crash_of_the_database_at_a_batch_of_writes_each_task_has_succee
 
     assert crash in [exchange.action for exchange in proxy.log]
     for task in order.get_many(tasks):
-        assert task.state == order.ship.pending
-        assert fences[task.task_id] == sorted(set(fences[task.task_id]))
+        assert (task.state, fences[task.task_id]) == (order.ship.pending, sorted(set(fences[task.task_id])))
         assert task.note == f"by {fences[task.task_id][-1]}"

@@ -123,8 +123,7 @@ def test_a_frozen_worker_holds_its_task_again_unless_another_worker_took_it(
     worker.go()
     worker.signal(signal.SIGCONT)
 
-    assert worker.report() == "held again"
-    assert shop.get_task("o").state == shop.confirm.succeeded
+    assert (worker.report(), shop.get_task("o").state) == ("held again", shop.confirm.succeeded)
 
 
 @pytest.mark.race
@@ -170,8 +169,7 @@ def test_the_end_of_a_block_waits_a_moment_for_a_beat_on_its_way_and_no_longer(
     until(lambda: not [thread for thread in threading.enumerate() if "heartbeat of" in thread.name])
 
     assert next(exchange for exchange in proxy.log if exchange.action is slow).answers
-    assert order.get_task("o").attribute_values == ended.attribute_values
-    assert ended.state == order.confirm.succeeded
+    assert (order.get_task("o").attribute_values, ended.state) == (ended.attribute_values, order.confirm.succeeded)
     assert not ctx.lock_lost
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 

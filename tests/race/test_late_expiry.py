@@ -64,8 +64,7 @@ def test_a_late_time_to_live_does_not_affect_a_reopened_task(kept: Any, proxy: P
     give_up(kept)
     proxy.rule = pass_everything
     kept.confirm.reopen("o")
-    assert arrive(proxy, late).status == 400
-    assert ends(kept) == {None}
+    assert (arrive(proxy, late).status, ends(kept)) == (400, {None})
     assert kept.confirm.run("o", lambda ctx: ctx.task.data) == PRECIOUS
 
 
@@ -104,5 +103,4 @@ def test_a_time_to_live_that_is_restored_late_does_not_affect_a_reopened_task(
     proxy.rule = pass_everything
     assert "will not expire" in caplog.text
     kept.confirm.reopen("o")
-    assert {arrive(proxy, copy).status for copy in late} == {400}
-    assert ends(kept) == {None}
+    assert ({arrive(proxy, copy).status for copy in late}, ends(kept)) == ({400}, {None})

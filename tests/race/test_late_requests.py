@@ -157,8 +157,7 @@ def test_a_late_claim_of_a_finished_run_does_not_take_the_next_attempt(order: An
 
     arrive(proxy, late)
 
-    assert row(order, "o") == before
-    assert order.confirm.run("o", lambda ctx: ctx.attempt) == 2
+    assert (row(order, "o"), order.confirm.run("o", lambda ctx: ctx.attempt)) == (before, 2)
 
 
 def test_a_late_extension_of_a_run_does_not_extend_the_next_one(order: Any, proxy: Proxy) -> None:

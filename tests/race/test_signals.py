@@ -49,8 +49,7 @@ def test_an_order_that_is_paid_before_its_decision_is_shipped(
     stopped_clock.advance(at)
     hows = [order.paid.send("o", {"amount": "42.50"}, **EVENT).effect for _ in range(times)]
 
-    assert hows == ["resumed", "stored"][:times]
-    assert decide(order) == "shipped"
+    assert (hows, decide(order)) == (["resumed", "stored"][:times], "shipped")
     assert order.get_task("o").paid[:2] == ({"amount": "42.50"}, "stripe")
 
 
@@ -213,8 +212,7 @@ def test_an_answer_after_a_run_beyond_the_limit_was_stopped_is_stored_at_once(
     with contextlib.suppress(KeyboardInterrupt), order.confirm.start("o"):
         raise KeyboardInterrupt
 
-    assert order.paid.send("o", 1).effect == "late"
-    assert decide(order) == "shipped"
+    assert (order.paid.send("o", 1).effect, decide(order)) == ("late", "shipped")
 
 
 def test_a_step_waits_for_a_child_and_an_answer_with_one_limit(order: Any, stopped_clock: StoppedClock) -> None:

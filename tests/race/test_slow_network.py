@@ -224,8 +224,7 @@ def test_clients_are_built_one_after_the_other_from_one_session(
     with ThreadPoolExecutor(2) as pool:
         clients = list(pool.map(lambda each: each.client, hurried))
 
-    assert len({id(client) for client in clients}) == 2
-    assert (len(sessions), met) == (1, [])
+    assert (len({id(client) for client in clients}), len(sessions), met) == (2, 1, [])
 
 
 @pytest.mark.usefixtures("stopped_clock")

@@ -129,8 +129,7 @@ def test_nothing_is_chosen_while_a_transaction_records_the_success(
         helper.stop_before("TransactWriteItems")
         with pytest.raises(LockLostError, match="a transaction has recorded its success"):
             ctx.end_task()
-    assert helper.finish() == []
-    assert rival.get_task("o").state == rival.ship.pending
+    assert (helper.finish(), rival.get_task("o").state) == ([], rival.ship.pending)
 
 
 @pytest.mark.parametrize("error", [None, Boom()], ids=["ends", "raises"])

@@ -97,5 +97,4 @@ def test_an_end_that_is_refused_for_good_is_sent_once_and_again_while_a_policy_d
     else:
         run.wake()
 
-    assert targets(proxy).count("UpdateItem") == sent
-    assert str(order.get_task("o").state) == state
+    assert (targets(proxy).count("UpdateItem"), str(order.get_task("o").state)) == (sent, state)

@@ -86,8 +86,7 @@ def test_a_transaction_that_was_not_applied_raises_and_no_late_copy_is_applied(
         proxy.rule = pass_everything
         for copy in late:
             arrive(proxy, copy)
-        assert amount(rival) == 0
-        assert rival.get_task("o").state == rival.confirm.in_progress
+        assert (amount(rival), rival.get_task("o").state) == (0, rival.confirm.in_progress)
         raise unheard.value
 
     assert (amount(rival), rival.get_task("o").state) == (0, rival.confirm.failed)
@@ -222,8 +221,7 @@ def test_nothing_is_chosen_or_begun_after_a_transaction_that_may_have_recorded_t
             commit(order, ctx, ledger)
 
     ended = rival.ship.succeeded if act is end_task and not applied else rival.ship.pending
-    assert (amount(rival), rival.get_task("o").state) == (1, ended)
-    assert bool(CHARGED) == (act is charge and not applied)
+    assert (amount(rival), rival.get_task("o").state, bool(CHARGED)) == (1, ended, act is charge and not applied)
 
 
 @pytest.mark.parametrize("succeed", [False, True])

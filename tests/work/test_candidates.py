@@ -61,8 +61,7 @@ class Feed:
 def test_alone_it_reads_once_lazily_and_keeps_the_order() -> None:
     index = Index(TASKS)
     feed = iter(Feed(index.read))
-    assert [next(feed) for _ in range(3)] == TASKS[:3]
-    assert index.reads == [3]
+    assert ([next(feed) for _ in range(3)], index.reads) == (TASKS[:3], [3])
     assert list(feed) == TASKS[3:]
     assert index.reads == [2000]
 
@@ -116,8 +115,7 @@ def test_it_returns_to_the_oldest_while_it_meets_no_other_worker() -> None:
         tried.append(task)
         index.taken.add(task)
         feed.note_response(lost_to_other=number == 0)
-    assert sorted(tried) == TASKS
-    assert tried[-1000:] == sorted(tried[-1000:])
+    assert (sorted(tried), tried[-1000:]) == (TASKS, sorted(tried[-1000:]))
 
 
 def test_each_is_tried_once_though_it_is_still_there_when_it_looks_again() -> None:
@@ -132,8 +130,7 @@ def test_each_is_tried_once_though_it_is_still_there_when_it_looks_again() -> No
 
 def test_nothing_to_do_is_read_once() -> None:
     index = Index([])
-    assert list(Feed(index.read)) == []
-    assert index.reads == [0]
+    assert (list(Feed(index.read)), index.reads) == ([], [0])
 
 
 def test_shards_take_turns_of_50_tasks_and_within_each_the_oldest_is_first() -> None:
@@ -228,8 +225,7 @@ def test_ids_that_are_not_wanted_are_left_out_and_hold_up_no_others() -> None:
 def test_it_ends_after_some_shards_without_a_task_and_continues_behind_them() -> None:
     index = Index(*[[]] * 6)
     feed = Feed(index.read, shards=6, patience=4)
-    assert list(feed) == []
-    assert index.reads == [0] * 4
+    assert (list(feed), index.reads) == ([], [0] * 4)
     following = [feed.candidates.next_shard() for _ in range(6)]
     assert sorted(following) == list(range(6))
 
@@ -240,17 +236,14 @@ def test_it_reads_no_further_shard_once_it_is_not_to_go_on() -> None:
     ids.candidates.goes_on = lambda: not stopped.is_set()
     next(ids)
     stopped.set()
-    assert list(ids) == []
-    assert len(index.reads) == 1
+    assert (list(ids), len(index.reads)) == ([], 1)
 
 
 def test_after_its_patience_it_goes_on_with_a_shard_that_has_more() -> None:
     index = Index(TASKS[:1000], *[list[str]() for _ in range(63)])
-    assert list(Feed(index.read, shards=64, patience=8, shard=0)) == TASKS[:1000]
-    assert len(index.reads) == 64
+    assert (list(Feed(index.read, shards=64, patience=8, shard=0)), len(index.reads)) == (TASKS[:1000], 64)
 
 
 def test_after_its_patience_it_ends_if_no_shard_is_known_to_have_more() -> None:
     index = Index(TASKS[:3], *[list[str]() for _ in range(63)])
-    assert list(Feed(index.read, shards=64, patience=8, shard=0)) == TASKS[:3]
-    assert len(index.reads) == 9
+    assert (list(Feed(index.read, shards=64, patience=8, shard=0)), len(index.reads)) == (TASKS[:3], 9)

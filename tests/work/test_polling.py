@@ -217,8 +217,7 @@ def test_a_task_that_is_due_next_week_does_not_keep_it_from_polling(
 
 def test_only_states_with_due_tasks_are_scanned(poller: Poller, step: FakeStep) -> None:
     step.tasks, step.due = ["o-1"], {step.codes.failed: step._clock.now() + SECOND}
-    assert poller.take() == "o-1"
-    assert step.rounds == [[step.codes.pending]]
+    assert (poller.take(), step.rounds) == ("o-1", [[step.codes.pending]])
 
 
 def test_failed_tasks_and_locks_of_which_nothing_is_known_are_asked_for_every_30_seconds(
@@ -361,8 +360,7 @@ def test_a_new_scan_begins_after_30_seconds(poller: Poller, step: FakeStep, stop
 def test_a_scan_of_a_thousand_tasks_is_followed_by_another_one_at_once(poller: Poller, step: FakeStep) -> None:
     step.tasks = [f"o-{number:04}" for number in range(1500)]
     taken = [poller.take() for _ in range(1502)]
-    assert [each for each in taken if each] == step.tasks
-    assert taken.index(None) == 1000
+    assert ([each for each in taken if each], taken.index(None)) == (step.tasks, 1000)
     assert step.rounds[:2] == [[step.codes.pending]] * 2
 
 
@@ -433,8 +431,7 @@ def test_locks_are_asked_for_again_after_a_scan_that_ended_early(
     assert poller.take() == "o-1"
     poller.ends("o-1", "refused", failed("ThrottlingException", UpdateError))
     stopped_clock.advance(poller.look_at - stopped_clock.now())
-    assert poller.take() == "o-2"
-    assert step.asked.count(step.codes.in_progress) == 2
+    assert (poller.take(), step.asked.count(step.codes.in_progress)) == ("o-2", 2)
 
 
 def test_a_claim_that_is_denied_ends_the_scan_only_if_several_are(poller: Poller, step: FakeStep) -> None:

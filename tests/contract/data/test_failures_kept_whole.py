@@ -33,8 +33,7 @@ def test_what_a_person_ignores_keeps_its_failures_whole(reason: str) -> None:
     (before,) = failures()
     assert (before.message, "raise error" in before.traceback) == (MESSAGE, True)
     ignored = Order.confirm_payment.ignore("o-1", reason=reason)
-    assert failures() == list(ignored.errors)
-    assert (failures()[0], failures()[-1].message) == (before, reason)
+    assert (failures(), failures()[0], failures()[-1].message) == (list(ignored.errors), before, reason)
 
 
 def test_the_whole_reason_of_a_person_and_of_a_block_is_kept() -> None:
@@ -81,8 +80,7 @@ def test_an_interrupt_while_the_failures_are_logged_records_none_of_them_twice(
     network.rule = interrupt
     with pytest.raises(KeyboardInterrupt), Order.confirm_payment.start("o-1"):
         raise Broken(f"last {REASON}")
-    assert failures()[:-1] == before
-    assert failures()[-1].message == f"last {REASON}"
+    assert (failures()[:-1], failures()[-1].message) == (before, f"last {REASON}")
 
 
 def log_item() -> dict[str, Any]:
@@ -105,8 +103,7 @@ def test_a_log_that_cannot_be_read_hides_no_task_and_keeps_no_failure_from_being
         (queried,) = Order.confirm_payment.failed.query()
         assert queried.errors == failures()
     fail(Order.confirm_payment, "o-1", Broken(f"2 {REASON}"))
-    assert failures()[-1].message == f"2 {REASON}"
-    assert Order.get_task("o-1").state == Order.confirm_payment.ignored
+    assert (failures()[-1].message, Order.get_task("o-1").state) == (f"2 {REASON}", Order.confirm_payment.ignored)
 
 
 def test_failures_of_a_deleted_task_are_not_those_of_a_later_one_of_its_id() -> None:

@@ -78,8 +78,7 @@ def test_the_garbage_collector_may_end_a_block_that_looks_at_data_of_its_own(
     del dropped, cycle
     meanwhile(gc.collect)
     assert in_time(lambda: row.data)
-    assert row.data == {"of": "o-1"}
-    assert Order.get_task("dropped").data == {"of": "dropped", "stopped": True}
+    assert (row.data, Order.get_task("dropped").data) == ({"of": "o-1"}, {"of": "dropped", "stopped": True})
 
 
 def test_two_threads_get_the_same_dictionary(meanwhile: Callable[[Callable[[], object]], None]) -> None:

@@ -76,8 +76,7 @@ def test_a_thread_that_reads_data_while_another_one_replaces_it_gets_what_was_st
             return send()
 
         network.rule = replace
-        assert ctx.task.data == LARGE
-        assert ctx.task.data == {"new": 1}
+        assert (ctx.task.data, ctx.task.data) == (LARGE, {"new": 1})
     assert Order.get_task("o-1").data == {"new": 1}
 
 

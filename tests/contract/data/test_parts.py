@@ -184,8 +184,7 @@ def test_a_result_whose_write_got_no_answer_is_stored_although_the_next_one_is_r
     failing(network, "AccessDeniedException", "ValidationException")
     with pytest.raises(GiveUp, match="part 'mail'"):
         Bill.charge.run("b", lambda ctx: [ctx.checkpoint(name, lambda: 7) for name in ("charge", "mail")])
-    assert Bill.get_task("b").state == Bill.charge.ignored
-    assert parts_of() == ["100/charge"]
+    assert (Bill.get_task("b").state, parts_of()) == (Bill.charge.ignored, ["100/charge"])
 
 
 @pytest.mark.parametrize(("beyond", "error"), [(0, Broken), (1, GiveUp)])
@@ -243,11 +242,9 @@ def test_reopen_keeps_the_parts_unless_it_is_to_forget_them() -> None:
     assert calls == ["charge"]
     Bill.charge.reopen("b", clear_checkpoints=True)
     attempt(calls, "charge")
-    assert calls == ["charge", "charge"]
-    assert Bill.charge.reopen_many(["b"]).succeeded == ["b"]
+    assert (calls, Bill.charge.reopen_many(["b"]).succeeded) == (["charge", "charge"], ["b"])
     attempt(calls, "charge")
-    assert len(calls) == 2
-    assert Bill.charge.reopen_many(["b"], clear_checkpoints=True).succeeded == ["b"]
+    assert (len(calls), Bill.charge.reopen_many(["b"], clear_checkpoints=True).succeeded) == (2, ["b"])
     attempt(calls, "charge")
     assert len(calls) == 3
 
@@ -258,8 +255,7 @@ def test_steps_have_parts_of_their_own() -> None:
     attempt(calls, "post")
     with Bill.book.start("b", also_from=(Bill.charge.failed,)) as ctx:
         calls.part(ctx, "post")
-    assert calls == ["post", "post"]
-    assert stored(Bill, "b")["checkpoints"]["M"].keys() == {"round", "100/post"}
+    assert (calls, stored(Bill, "b")["checkpoints"]["M"].keys()) == (["post", "post"], {"round", "100/post"})
 
 
 def test_a_request_waits_for_the_run_that_has_done_a_part() -> None:
@@ -274,8 +270,7 @@ def test_a_request_waits_for_the_run_that_has_done_a_part() -> None:
             with step.start("b") as ctx:
                 if step is Bill.charge:
                     calls.part(ctx, "charge")
-    assert calls == ["charge", "charge"]
-    assert Bill.get_task("b").state == Bill.book.succeeded
+    assert (calls, Bill.get_task("b").state) == (["charge", "charge"], Bill.book.succeeded)
 
 
 def leave_a_part_behind() -> None:

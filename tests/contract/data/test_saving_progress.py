@@ -48,8 +48,7 @@ def test_a_save_writes_only_what_changed_since_the_last_one() -> None:
         ctx.task.tracking_no = "T-1"
         with recorded() as requests:
             ctx.save()
-        assert requests.operations == ["UpdateItem"]
-        assert requests[0].written == {"tracking_no", "saves"}
+        assert (requests.operations, requests[0].written) == (["UpdateItem"], {"tracking_no", "saves"})
 
 
 def test_the_success_does_not_write_again_what_was_saved() -> None:

@@ -34,8 +34,7 @@ def test_the_answer_is_stored_with_the_success_and_read_by_id() -> None:
     with recorded() as requests:
         assert pay() == LABEL
 
-    assert requests.operations == ["UpdateItem", "UpdateItem"]
-    assert Order.confirm_payment.result("o-1") == LABEL
+    assert (requests.operations, Order.confirm_payment.result("o-1")) == (["UpdateItem", "UpdateItem"], LABEL)
 
 
 def test_a_repeated_call_finds_the_answer_in_the_task_of_its_refusal() -> None:
@@ -59,8 +58,7 @@ def test_each_step_has_its_answer_whatever_comes_after_it() -> None:
         ctx.store_result("shipped")
     succeed(Order.deliver, "o-1")
 
-    assert Order.confirm_payment.result("o-1") == "paid"
-    assert Order.ship.result("o-1") == "shipped"
+    assert (Order.confirm_payment.result("o-1"), Order.ship.result("o-1")) == ("paid", "shipped")
     assert Order.deliver.result("o-1") is None
 
 
@@ -155,8 +153,7 @@ def test_an_answer_that_cannot_be_stored_fails_the_attempt(result: object, why: 
 
 def test_the_longest_answer_is_stored_and_the_row_still_has_its_limit() -> None:
     Order.create("o-1")
-    assert len(pay("x" * 262_142)) == 262_142
-    assert len(Order.confirm_payment.result("o-1")) == 262_142
+    assert (len(pay("x" * 262_142)), len(Order.confirm_payment.result("o-1"))) == (262_142, 262_142)
 
     with pytest.raises(ValueNotStorableError, match="a row holds 409,600: put result#"):
         Order.ship.run("o-1", lambda _: "y" * 262_142, store_result=True)

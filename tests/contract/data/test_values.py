@@ -189,8 +189,7 @@ def test_a_change_within_a_value_is_saved(
     with recorded() as requests, Odd.work.start("o-1") as ctx:
         change(ctx.task)
     own = {attribute.attr_name for attribute in Odd.tracker.own_attributes.values()}
-    assert requests[-1].written & own == {name}
-    assert read(Odd.get_task("o-1")) == expected
+    assert (requests[-1].written & own, read(Odd.get_task("o-1"))) == ({name}, expected)
 
 
 def test_a_map_with_entries_of_any_name_is_not_written_where_it_is_left_alone() -> None:

@@ -40,8 +40,7 @@ def test_a_bound_function_is_returned_unchanged_and_known_to_its_step() -> None:
 
 def test_run_without_a_function_runs_the_bound_one_and_returns_its_result() -> None:
     Letter.create("l-1")
-    assert Letter.write.run("l-1") == "written"
-    assert Letter.get_task("l-1").data == {"text": "Dear l-1"}
+    assert (Letter.write.run("l-1"), Letter.get_task("l-1").data) == ("written", {"text": "Dear l-1"})
 
 
 def test_run_all_without_a_function_runs_the_bound_one() -> None:

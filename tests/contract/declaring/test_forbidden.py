@@ -146,16 +146,14 @@ def test_update_does_not_create_a_missing_row() -> None:
     Order.delete_task("o-1")
     with pytest.raises(UpdateError) as caught:
         task.update([Order.amount.set(5)])
-    assert caught.value.cause_response_code == "ConditionalCheckFailedException"
-    assert list(Order.query("o-1")) == []
+    assert (caught.value.cause_response_code, list(Order.query("o-1"))) == ("ConditionalCheckFailedException", [])
 
 
 def test_update_of_a_stale_row_does_not_put_its_status_back() -> None:
     task = Order.create("o-1")
     succeed(Order.confirm_payment, "o-1")
     task.update([Order.amount.set(5)])
-    assert Order.get_task("o-1").state == Order.ship.pending
-    assert task.state == Order.ship.pending
+    assert (Order.get_task("o-1").state, task.state) == (Order.ship.pending, Order.ship.pending)
 
 
 def test_update_of_a_running_task_leaves_its_lock_alone(clock: StoppedClock) -> None:

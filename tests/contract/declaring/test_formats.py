@@ -36,8 +36,7 @@ def start(**options: Any) -> None:
 
 def test_a_new_task_has_the_format_of_this_version() -> None:
     Order.create("o-1")
-    assert stored(Order, "o-1")["v"] == {"N": "1"}
-    assert Order.get_task("o-1").format_version == 1
+    assert (stored(Order, "o-1")["v"], Order.get_task("o-1").format_version) == ({"N": "1"}, 1)
 
 
 COMMANDS: dict[str, Callable[[], object]] = {
@@ -65,8 +64,7 @@ def test_what_changes_a_task_leaves_a_row_of_a_later_version_as_it_is(state: Any
     before = later()
     with pytest.raises(TaskFormatError, match="a later version of pynamodb_tracker wrote it in format 2") as caught:
         COMMANDS[command]()
-    assert (caught.value.task_id, caught.value.task is not None) == ("o-1", True)
-    assert stored(Order, "o-1") == before
+    assert (caught.value.task_id, caught.value.task is not None, stored(Order, "o-1")) == ("o-1", True, before)
 
 
 def test_a_running_task_of_a_later_version_is_neither_released_nor_taken_over(clock: StoppedClock) -> None:

@@ -152,8 +152,7 @@ def test_a_use_case_and_an_attribute_of_any_stored_name_work(name: str, attr_nam
     task = case.get_task("c-1")
     assert (task.state, task.mine) == (case.pack.succeeded, "new")
     task.update([case.mine.set("newer")])
-    assert case.get_task("c-1").mine == "newer"
-    assert case.delete_use_case().succeeded == ["c-1"]
+    assert (case.get_task("c-1").mine, case.delete_use_case().succeeded) == ("newer", ["c-1"])
 
 
 @pytest.mark.parametrize(

@@ -190,8 +190,7 @@ def test_a_use_case_with_as_many_steps_as_possible_works() -> None:
     case.create("x")
     for name in steps:
         succeed(getattr(case, name), "x")
-    assert case.get_task("x").state == case.step_981.succeeded
-    assert len(case.counts()) == 99 * 4 + 2
+    assert (case.get_task("x").state, len(case.counts())) == (case.step_981.succeeded, 99 * 4 + 2)
     case.delete_task("x")
 
 

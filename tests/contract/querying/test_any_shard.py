@@ -90,8 +90,7 @@ def test_a_batch_with_a_limit_reads_no_more_than_it_needs() -> None:
     with recorded() as requests:
         assert len(Leaflet.fold.run_all(lambda _: None, limit=2).succeeded) == 2
     about_numbers = ["GetItem", "UpdateItem"]
-    assert requests.operations == about_numbers + ["Query"] * 3 + ["UpdateItem"] * 4
-    assert requests.entries_read == 2
+    assert (requests.operations, requests.entries_read) == (about_numbers + ["Query"] * 3 + ["UpdateItem"] * 4, 2)
 
 
 def test_in_a_shard_the_oldest_is_first_so_that_no_state_keeps_another_from_being_run(clock: StoppedClock) -> None:

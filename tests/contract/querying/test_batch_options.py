@@ -226,8 +226,7 @@ def test_requests_that_fail_are_logged_once_with_the_first_cause(
     assert said.levelname == "WARNING"
     assert "3 tasks of order are refused at confirm_payment, because requests failed. The first" in said.getMessage()
     assert "AccessDeniedException" in said.getMessage()
-    assert vars(said)["step"] == "confirm_payment"
-    assert len(STEP.run_all(nothing, limit=2).refused) == 2
+    assert (vars(said)["step"], len(STEP.run_all(nothing, limit=2).refused)) == ("confirm_payment", 2)
 
 
 class Meeting:
@@ -269,8 +268,7 @@ def test_rows_that_seem_to_be_abandoned_are_read_once_however_often_workers_meet
                 tried.append(task_id)
                 candidates.window.note_sent()
                 candidates.window.note_answer(lost_to_other=len(tried) % 50 == 0)
-    assert len(tried) == 200
-    assert requests.operations.count("BatchGetItem") == 1
+    assert (len(tried), requests.operations.count("BatchGetItem")) == (200, 1)
     assert requests.operations.count("Query") > 6
     clock.advance(timedelta(days=1))
     for run in held:

@@ -72,8 +72,7 @@ def test_run_all_runs_what_is_pending_failed_and_abandoned(threads: int, clock: 
     fail(Order.confirm_payment, "failed")
     Order.create("pending")
     report = Order.confirm_payment.run_all(nothing, threads=threads)
-    assert sorted(report.succeeded) == ["abandoned", "failed", "pending"]
-    assert Order.ship.pending.count() == 3
+    assert (sorted(report.succeeded), Order.ship.pending.count()) == (["abandoned", "failed", "pending"], 3)
 
 
 @pytest.mark.parametrize("threads", THREADS)
@@ -106,10 +105,8 @@ def test_the_report_lists_the_outcome_of_each_task(threads: int) -> None:
     for _ in range(2):
         fail(Order.confirm_payment, "breaks too")
     report = Order.confirm_payment.run_all(work, threads=threads)
-    assert sorted(report.succeeded) == ["succeeds", "succeeds too"]
-    assert sorted(report.failed) == ["breaks", "later"]
-    assert sorted(report.ignored) == ["breaks too", "gives up", "odd"]
-    assert report.refused == {}
+    assert (sorted(report.succeeded), sorted(report.failed)) == (["succeeds", "succeeds too"], ["breaks", "later"])
+    assert (sorted(report.ignored), report.refused) == (["breaks too", "gives up", "odd"], {})
 
 
 @pytest.mark.parametrize("threads", THREADS)
@@ -294,8 +291,7 @@ def test_run_all_reads_a_page_of_tasks_at_a_time(monkeypatch: pytest.MonkeyPatch
     with recorded() as requests:
         Eager.work.run_all(work)
     first = operations.index("UpdateItem")
-    assert operations[:first] == ["Query"] * 3
-    assert operations[first:].count("Query") == 1
+    assert (operations[:first], operations[first:].count("Query")) == (["Query"] * 3, 1)
 
 
 def test_run_all_of_nothing_reports_nothing() -> None:

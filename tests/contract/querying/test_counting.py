@@ -51,8 +51,7 @@ def test_count_reads_no_rows() -> None:
     Order.create("o-1")
     with recorded() as requests:
         Order.confirm_payment.pending.count()
-    assert requests.operations == ["Query"]
-    assert requests[0].body["Select"] == "COUNT"
+    assert (requests.operations, requests[0].body["Select"]) == (["Query"], "COUNT")
 
 
 def test_a_count_ends_at_most_and_reads_no_further() -> None:
@@ -112,8 +111,7 @@ def test_counts_of_an_index_of_more_than_1_mb_counts_each_task_once_in_segments(
         found = {str(state): number for state, number in Parcel.counts().items() if number}
     assert found == {"sort pending": 11, "sort failed": 1}
     segments = Counter(request.body.get("Segment") for request in requests)
-    assert set(segments) == {None, *range(16)}
-    assert segments[None] == 1
+    assert (set(segments), segments[None]) == ({None, *range(16)}, 1)
 
 
 def test_counts_leaves_out_keys_that_have_no_code() -> None:
@@ -126,8 +124,7 @@ def test_counts_leaves_out_use_cases_whose_names_begin_alike() -> None:
     Ord.create("x")
     Order.create("x")
     Order.create("y")
-    assert sum(Ord.counts().values()) == 1
-    assert sum(Order.counts().values()) == 2
+    assert (sum(Ord.counts().values()), sum(Order.counts().values())) == (1, 2)
 
 
 def test_counts_shows_codes_of_steps_that_are_no_longer_declared() -> None:

@@ -98,8 +98,7 @@ def test_the_window_is_of_the_creation_and_the_limit_counts_what_is_returned(sto
     assign("q-4", "c-1")
     query, at = Quote.by_customer.query, [begun + timedelta(minutes=number) for number in range(6)]
     assert ids(query("c-1", since=at[1], until=at[3])) == ["q-1", "q-2"]
-    assert ids(query("c-1", since=at[4])) == ["q-4", "q-5"]
-    assert ids(query("c-1", until=at[1])) == ["q-0"]
+    assert (ids(query("c-1", since=at[4])), ids(query("c-1", until=at[1]))) == (["q-4", "q-5"], ["q-0"])
     assert ids(query("c-1", until=datetime.min.replace(tzinfo=UTC))) == []
     assert ids(query("c-1", newest_first=True, limit=2)) == ["q-5", "q-4"]
     assert ids(query("c-1", state=Quote.send.pending, limit=2)) == ["q-1", "q-4"]

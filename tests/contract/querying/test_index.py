@@ -61,8 +61,7 @@ def test_the_table_is_on_demand_and_its_key_is_the_task_first() -> None:
 
 def test_the_table_deletes_by_expire_time() -> None:
     ttl = client(AppTask).describe_time_to_live(TableName=AppTask.Meta.table_name)["TimeToLiveDescription"]
-    assert ttl["AttributeName"] == "expire_time"
-    assert ttl["TimeToLiveStatus"] == "ENABLED"
+    assert (ttl["AttributeName"], ttl["TimeToLiveStatus"]) == ("expire_time", "ENABLED")
 
 
 def test_the_key_of_an_entry_is_use_case_code_and_shard() -> None:

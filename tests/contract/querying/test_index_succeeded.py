@@ -145,8 +145,7 @@ def test_the_end_of_a_finished_task_hands_on_the_turn_of_its_group_and_counts_fo
     with Slim.pack.start("o-1") as ctx:
         ctx.create(Part, "part", wait=True)
     succeed(Part.make, "a", "part")
-    assert Part.group("customer-7").turn == "b"
-    assert [task.task_id for task in Slim.send.due()] == ["o-1"]
+    assert (Part.group("customer-7").turn, [task.task_id for task in Slim.send.due()]) == ("b", ["o-1"])
     assert {entry["task_id"]["S"] for entry in index_entries(Part)} == {"b", "o-1"}
 
 
@@ -154,8 +153,7 @@ def test_a_success_in_a_transaction_and_those_of_a_batch_leave_the_index() -> No
     Part.create_many(f"p-{number}" for number in range(8))
     with Part.make.start("p-0") as ctx, ctx.transaction(succeed=True):
         pass
-    assert len(Part.make.run_all(nothing, threads=4).succeeded) == 7
-    assert index_entries(Part) == []
+    assert (len(Part.make.run_all(nothing, threads=4).succeeded), index_entries(Part)) == (7, [])
 
 
 def test_finished_tasks_are_deleted_with_their_use_case() -> None:

@@ -73,8 +73,7 @@ def test_tasks_are_returned_whole(case: Case) -> None:
     case.create("t-1", data={"a": [1, {"b": 2}]})
     (task,) = case.sort.pending.query()
     assert isinstance(task, case)
-    assert task.data == {"a": [1, {"b": 2}]}
-    assert task.to_dynamodb_dict() == case.get_task("t-1").to_dynamodb_dict()
+    assert (task.data, task.to_dynamodb_dict()) == ({"a": [1, {"b": 2}]}, case.get_task("t-1").to_dynamodb_dict())
 
 
 @pytest.mark.parametrize("case", SHARDS)
@@ -84,8 +83,7 @@ def test_tasks_in_other_states_and_of_other_use_cases_are_not_returned(case: Cas
     Order.create("order")
     succeed(case.sort, "done")
     fail(case.sort, "failed")
-    assert ids(case.sort.pending.query()) == ["pending"]
-    assert ids(case.sort.failed.query()) == ["failed"]
+    assert (ids(case.sort.pending.query()), ids(case.sort.failed.query())) == (["pending"], ["failed"])
     assert ids(case.sort.succeeded.query()) == ["done"]
 
 
@@ -110,16 +108,14 @@ def test_use_cases_with_a_common_prefix_are_independent() -> None:
 
     Sing.create("x")
     Single.create("y")
-    assert ids(Sing.sort.pending.query()) == ["x"]
-    assert ids(Single.sort.pending.query()) == ["y"]
+    assert (ids(Sing.sort.pending.query()), ids(Single.sort.pending.query())) == (["x"], ["y"])
 
 
 def test_a_query_reads_nothing_before_it_is_iterated() -> None:
     with recorded() as requests:
         tasks = Single.sort.pending.query()
         assert requests == []
-        assert list(tasks) == []
-        assert requests.operations == ["Query"]
+        assert (list(tasks), requests.operations) == ([], ["Query"])
 
 
 def test_a_query_reads_a_page_at_a_time(clock: StoppedClock) -> None:
@@ -128,8 +124,7 @@ def test_a_query_reads_a_page_at_a_time(clock: StoppedClock) -> None:
     with recorded() as requests:
         tasks = Single.sort.pending.query()
         next(tasks)
-        assert requests.operations == ["Query", "BatchGetItem"]
-        assert len(list(tasks)) == 119
+        assert (requests.operations, len(list(tasks))) == (["Query", "BatchGetItem"], 119)
     assert requests.operations == ["Query", "BatchGetItem", "BatchGetItem"]
 
 
@@ -154,8 +149,7 @@ def test_a_query_for_10_of_300_tasks_in_5_shards_takes_at_most_6_requests_and_on
 @only_dynoxide
 def test_a_query_of_600_tasks_in_1_shard_yields_each_once_in_order() -> None:
     expected = write_many(Single, 600)
-    assert ids(Single.sort.pending.query()) == expected
-    assert Single.sort.pending.count() == 600
+    assert (ids(Single.sort.pending.query()), Single.sort.pending.count()) == (expected, 600)
 
 
 @only_dynoxide

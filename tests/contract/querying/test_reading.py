@@ -83,8 +83,7 @@ def test_get_task_does_not_find_a_task_of_another_use_case() -> None:
 
 def test_get_is_that_of_pynamodb_with_the_use_case_filled_in() -> None:
     Order.create("o-1", amount=4200)
-    assert Order.get("o-1").amount == 4200
-    assert Order.get("o-1", consistent_read=True).amount == 4200
+    assert (Order.get("o-1").amount, Order.get("o-1", consistent_read=True).amount) == (4200, 4200)
 
 
 def test_get_of_a_missing_task_raises_what_pynamodb_raises() -> None:

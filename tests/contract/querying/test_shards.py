@@ -38,8 +38,7 @@ def test_a_program_that_reads_more_shards_than_it_writes_finds_the_tasks_of_one_
     pages = [state.page(limit=7)]
     pages.append(state.page(limit=7, cursor=pages[0].cursor))
     assert sorted(task.task_id for page in pages for task in page.tasks) == sorted(IDS)
-    assert (state.count(), before.counts()[state]) == (12, 12)
-    assert list(before.write.next_due()) == [state]
+    assert (state.count(), before.counts()[state], list(before.write.next_due())) == (12, 12, [state])
     assert sorted(before.write.due_ids()) == sorted(IDS)
     assert sorted(before.write.run_all(lambda _: None).succeeded) == sorted(IDS)
     assert shards_of(before) == {"0"}  # a task moves when its status changes
@@ -48,8 +47,7 @@ def test_a_program_that_reads_more_shards_than_it_writes_finds_the_tasks_of_one_
 def test_a_program_that_writes_more_shards_finds_the_tasks_of_one_that_only_reads_them() -> None:
     program(status_shards=1, read_shards=8).create_many(IDS)
     after = program(status_shards=8)
-    assert sorted(after.write.run_all(lambda _: None).succeeded) == sorted(IDS)
-    assert after.send.pending.count() == 12
+    assert (sorted(after.write.run_all(lambda _: None).succeeded), after.send.pending.count()) == (sorted(IDS), 12)
 
 
 def test_tasks_that_ended_before_the_number_was_reduced_are_found_while_read_shards_covers_them() -> None:

@@ -76,8 +76,7 @@ def test_a_step_that_was_left_to_another_one_begins_with_its_first_attempt(clock
     fail(Document.translate, "d-1")
     clock.advance(timedelta(hours=1))
     with Document.archive.start("d-1") as ctx:
-        assert ctx.attempt == 1
-        assert ctx.task.fence == 3
+        assert (ctx.attempt, ctx.task.fence) == (1, 3)
 
 
 def test_a_failure_after_it_belongs_to_the_step_that_ran() -> None:

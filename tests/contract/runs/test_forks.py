@@ -96,8 +96,7 @@ def test_the_failure_of_the_parent_is_recorded_after_a_child_has_left_the_block(
 def test_a_child_cannot_write_for_the_run_of_its_parent(network: Network) -> None:
     Order.create("o-1")
     did = forked(network, spoil)["did"]
-    assert did.pop("lock_lost") == "True"
-    assert len(did) == 5
+    assert (did.pop("lock_lost"), len(did)) == ("True", 5)
     for message in did.values():
         assert f"process {os.getpid()} claimed" in message
     assert Order.get_task("o-1").amount == 1

@@ -54,8 +54,7 @@ def failing(error: Exception) -> Iterator[None]:
 def test_a_heartbeat_extends_the_lock_after_a_third_of_its_time(clock: PacedClock) -> None:
     Order.create("o-1")
     with Order.confirm_payment.start("o-1", heartbeat=True) as ctx:
-        assert clock.pause() == THIRD.total_seconds()
-        assert clock.beat(THIRD) == THIRD.total_seconds()
+        assert (clock.pause(), clock.beat(THIRD)) == (THIRD.total_seconds(), THIRD.total_seconds())
         assert ctx.lock_expire_time == clock.now() + LOCK == Order.get_task("o-1").lock_expire_time
 
 
@@ -75,8 +74,7 @@ def test_a_beat_is_one_request_and_writes_the_end_of_the_lock_alone(clock: Paced
         clock.pause()
         requests.clear()
         clock.beat(THIRD)
-        assert requests.operations == ["UpdateItem"]
-        assert requests[0].written == {"lock_expire_time"}
+        assert (requests.operations, requests[0].written) == (["UpdateItem"], {"lock_expire_time"})
         after = stored(Order, "o-1")
         assert (index_entries(AppTask), {**after, "lock_expire_time": before[1]["lock_expire_time"]}) == before
 
@@ -121,8 +119,7 @@ def test_a_longer_extension_by_the_block_saves_beats(clock: PacedClock) -> None:
         ctx.extend_lock(timedelta(hours=1))
         with recorded() as requests:
             left = timedelta(hours=1) - LOCK * 2 / 3 - THIRD
-            assert clock.beat(THIRD) == left.total_seconds()
-            assert requests == []
+            assert (clock.beat(THIRD), requests) == (left.total_seconds(), [])
             clock.beat(left)
             assert requests.operations == ["UpdateItem"]
         assert ctx.lock_expire_time == clock.now() + LOCK

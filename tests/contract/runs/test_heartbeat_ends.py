@@ -85,8 +85,7 @@ def test_a_beat_that_arrives_after_the_end_changes_nothing_and_is_no_loss(
     with recorded() as requests:
         arrives.set()
         beating.join(PATIENCE)
-    assert requests.operations == ["UpdateItem", "GetItem"]
-    assert stored(Order, "o-1") == before
+    assert (requests.operations, stored(Order, "o-1")) == (["UpdateItem", "GetItem"], before)
     assert not ctx.lock_lost
     assert caplog.records == []
 
@@ -133,8 +132,7 @@ def test_a_beat_that_meets_the_success_of_a_transaction_is_no_loss(
         clock.pause()
         with ctx.transaction(succeed=True):
             pass
-    assert Order.get_task("o-1").fence == 1 + taken
-    assert caplog.records == []
+    assert (Order.get_task("o-1").fence, caplog.records) == (1 + taken, [])
 
 
 def test_ctrl_c_while_the_end_waits_for_a_beat_propagates_after_the_success_is_recorded(

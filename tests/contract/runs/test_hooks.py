@@ -199,8 +199,7 @@ def test_a_run_that_is_given_back_ends_once_and_is_left_where_its_block_ends(dia
         other = threading.Thread(target=run.give_back)
         other.start()
         other.join()
-        assert diary.entries[1:] == ["start o-1", "end released"]
-        assert INSIDE.get() == "block"
+        assert (diary.entries[1:], INSIDE.get()) == (["start o-1", "end released"], "block")
     assert (diary.entries[1:], INSIDE.get()) == (["start o-1", "end released", "left"], None)
 
 

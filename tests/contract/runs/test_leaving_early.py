@@ -93,8 +93,7 @@ def test_ctrl_c_releases_the_attempt_and_records_no_error() -> None:
     fail(Order.confirm_payment, "o-1")
     fail(Order.confirm_payment, "o-1", KeyboardInterrupt())
     task = Order.get_task("o-1")
-    assert task.attempt == 1
-    assert [failure.type for failure in task.errors] == ["Broken"]
+    assert (task.attempt, [failure.type for failure in task.errors]) == (1, ["Broken"])
 
 
 def test_ctrl_c_at_the_last_attempt_leaves_that_attempt() -> None:
@@ -164,8 +163,7 @@ def test_another_exit_is_recorded_as_a_failure_that_counts(end: BaseException) -
     Order.create("o-1")
     fail(Order.confirm_payment, "o-1", end)
     task = Order.get_task("o-1")
-    assert (task.state, task.attempt) == (Order.confirm_payment.failed, 1)
-    assert task.errors[-1].type == type(end).__name__
+    assert (task.state, task.attempt, task.errors[-1].type) == (Order.confirm_payment.failed, 1, type(end).__name__)
 
 
 @pytest.mark.parametrize("end", [*ENDS, KeyboardInterrupt()], ids=lambda end: type(end).__name__)

@@ -120,8 +120,7 @@ def test_extend_lock_is_one_request_and_touches_no_attribute_of_the_index() -> N
         before = index_entries(AppTask)
         requests.clear()
         ctx.extend_lock(timedelta(hours=1))
-        assert requests.operations == ["UpdateItem"]
-        assert requests[0].written == {"lock_expire_time"}
+        assert (requests.operations, requests[0].written) == (["UpdateItem"], {"lock_expire_time"})
         assert index_entries(AppTask) == before
 
 

@@ -40,16 +40,14 @@ def test_the_success_of_the_last_step_is_the_end() -> None:
     Order.create("o-1")
     for step in (Order.confirm_payment, Order.ship, Order.deliver):
         succeed(step, "o-1")
-    assert Order.get_task("o-1").state == Order.deliver.succeeded
-    assert stored(Order, "o-1")["status"] == {"N": "1000"}
+    assert (Order.get_task("o-1").state, stored(Order, "o-1")["status"]) == (Order.deliver.succeeded, {"N": "1000"})
 
 
 def test_nothing_happens_before_the_block_is_entered() -> None:
     Order.create("o-1")
     with recorded() as requests, pytest.warns(ResourceWarning, match="was never entered"):
         Order.confirm_payment.start("o-1")
-    assert requests == []
-    assert Order.get_task("o-1").state == Order.confirm_payment.pending
+    assert (requests, Order.get_task("o-1").state) == ([], Order.confirm_payment.pending)
 
 
 def test_the_context_has_the_row_as_it_was_claimed() -> None:
@@ -167,8 +165,7 @@ def test_the_row_in_the_context_shows_the_success_afterwards() -> None:
     Order.create("o-1")
     with Order.confirm_payment.start("o-1") as ctx:
         ctx.task.amount = 1
-    assert ctx.task.state == Order.ship.pending
-    assert (ctx.task.attempt, ctx.task.amount) == (0, 1)
+    assert (ctx.task.state, ctx.task.attempt, ctx.task.amount) == (Order.ship.pending, 0, 1)
 
 
 def test_a_success_forgets_the_attempts_and_keeps_the_errors() -> None:
@@ -176,8 +173,7 @@ def test_a_success_forgets_the_attempts_and_keeps_the_errors() -> None:
     fail(Order.confirm_payment, "o-1")
     succeed(Order.confirm_payment, "o-1")
     task = Order.get_task("o-1")
-    assert task.attempt == 0
-    assert [failure.message for failure in task.errors] == ["it broke"]
+    assert (task.attempt, [failure.message for failure in task.errors]) == (0, ["it broke"])
 
 
 def test_what_start_returned_is_for_one_run() -> None:

@@ -129,8 +129,7 @@ def test_a_last_attempt_that_may_kill_its_worker_is_released_and_runs_alone(
         report = run(work)
     finally:
         log.removeHandler(waits)
-    assert ran == [("o-2", 1), ("o-1", 3)]
-    assert report == Report(succeeded=["o-2", "o-1"])
+    assert (ran, report) == ([("o-2", 1), ("o-1", 3)], Report(succeeded=["o-2", "o-1"]))
 
 
 def test_if_the_next_worker_dies_as_well_both_attempts_leave_a_trace(clock: StoppedClock, dead: str) -> None:

@@ -176,8 +176,7 @@ def test_retries_are_limited(engine_that_fails: Engine, clock: StoppedClock, ans
     with pytest.raises(PutError) as error:
         Order.create("o-1")
 
-    assert error.value.cause_response_code == answer[1]
-    assert engine_that_fails.sent == ["PutItem"] * (MOST + 1)
+    assert (error.value.cause_response_code, engine_that_fails.sent) == (answer[1], ["PutItem"] * (MOST + 1))
     assert clock.now() - begin < timedelta(seconds=2)
 
 

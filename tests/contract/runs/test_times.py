@@ -123,8 +123,7 @@ def test_stored_times_sort_as_text(clock: StoppedClock) -> None:
         clock.advance(step)
         Order.create(f"o-{step}")
         written.append(stored(Order, f"o-{step}")["due_time"]["S"])
-    assert written == sorted(written)
-    assert len({len(text) for text in written}) == 1
+    assert (written, len({len(text) for text in written})) == (sorted(written), 1)
 
 
 def test_update_time_is_never_later_than_due_time_even_where_a_clock_goes_back(clock: StoppedClock) -> None:

@@ -58,8 +58,7 @@ def test_a_transaction_is_one_request_that_is_applied_while_the_lock_is_held() -
         ctx.task.amount = 5
         with recorded() as requests, ctx.transaction() as transaction:
             debit(transaction)
-        assert requests.operations == ["TransactWriteItems"]
-        assert balance() == 90
+        assert (requests.operations, balance()) == (["TransactWriteItems"], 90)
         assert Order.get_task("o-1").amount is None
     task = Order.get_task("o-1")
     assert (task.state, task.amount) == (Order.ship.pending, 5)
@@ -213,8 +212,7 @@ def test_a_transaction_includes_the_success_and_what_was_assigned() -> None:
         task = Order.get_task("o-1")
         assert (task.state, task.amount, task.data, task.attempt) == (Order.ship.pending, 5, {"receipt": 7}, 0)
         assert (ctx.task.state, ctx.task.attempt) == (Order.ship.pending, 0)
-    assert requests.operations == ["UpdateItem", "TransactWriteItems", "GetItem"]
-    assert balance() == 90
+    assert (requests.operations, balance()) == (["UpdateItem", "TransactWriteItems", "GetItem"], 90)
 
 
 def test_the_row_is_the_same_as_after_an_ordinary_success() -> None:

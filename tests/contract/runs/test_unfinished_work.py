@@ -58,8 +58,7 @@ UNFINISHED = [
 
 def assert_failed(remedy: str) -> None:
     task = Order.get_task("o-1")
-    assert (task.state, task.attempt) == (STEP.failed, 1)
-    assert task.errors[-1].type == "TypeError"
+    assert (task.state, task.attempt, task.errors[-1].type) == (STEP.failed, 1, "TypeError")
     assert re.search(remedy, task.errors[-1].message)
 
 

@@ -127,8 +127,7 @@ def test_it_is_created_with_the_task_as_it_is_recorded(
     assert requests.operations.count("TransactWriteItems") == 1
     made, task = Alert.get_task("f-1/alert"), Flight.get_task("f-1")
     assert (task.state, task.last_error, task.errors[-1].one_line) == (Flight.board.ignored, reason, reason)
-    assert (made.reason, made.state_of, made.kinds) == (reason, "board ignored", kinds(task))
-    assert made.data == data
+    assert (made.reason, made.state_of, made.kinds, made.data) == (reason, "board ignored", kinds(task), data)
     assert made.creator == f"flight#{task.creation}#f-1"
 
 

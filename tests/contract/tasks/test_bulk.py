@@ -233,5 +233,4 @@ def test_what_a_command_stores_off_row_after_the_task_was_seen_is_deleted_with_i
         return answer
 
     network.rule = rule
-    assert Order.delete_use_case().succeeded == ["o-1"]
-    assert list(keys(AppTask)) == []
+    assert (Order.delete_use_case().succeeded, list(keys(AppTask))) == (["o-1"], [])

@@ -114,8 +114,7 @@ def test_a_call_with_a_cancelled_task_changes_nothing(name: str) -> None:
     fail(Sale.ship, "s-1")
     cancel()
     row = Sale.get_task("s-1").attribute_values
-    assert call() == expected
-    assert Sale.get_task("s-1").attribute_values == row
+    assert (call(), Sale.get_task("s-1").attribute_values) == (expected, row)
 
 
 def test_a_task_with_the_id_of_a_cancelled_one_is_not_created() -> None:
@@ -138,8 +137,7 @@ def test_a_row_that_another_program_has_taken_the_record_from_is_still_cancelled
 def test_a_task_from_elsewhere_can_be_created_as_cancelled() -> None:
     task = Sale.create("s-1", state=Sale.cancelled)
     assert task.cancelled is not None
-    assert (task.state, task.cancelled.step) == (Sale.cancelled, 100)
-    assert Sale.reopen("s-1").state == Sale.pay.pending
+    assert (task.state, task.cancelled.step, Sale.reopen("s-1").state) == (Sale.cancelled, 100, Sale.pay.pending)
 
 
 def test_a_cancelled_task_can_be_deleted() -> None:
@@ -251,8 +249,7 @@ def test_a_branch_step_leads_a_cancelled_task_to_its_end() -> None:
     task = Sale.get_task("s-1")
     assert task.cancelled is not None
     assert (task.state, task.cancelled.step, task.skipped_steps) == (Sale.cancelled, 100, [100, 200])
-    assert Sale.report.result(task) == "7 euros"
-    assert Sale.reopen("s-1").state == Sale.pay.pending
+    assert (Sale.report.result(task), Sale.reopen("s-1").state) == ("7 euros", Sale.pay.pending)
 
 
 def test_a_member_of_a_group_keeps_its_turn_or_its_place_for_the_branch_step() -> None:
@@ -310,8 +307,7 @@ def test_a_request_in_between_is_not_stored(network: Network) -> None:
 def test_a_signal_in_between_is_not_stored(network: Network) -> None:
     Sale.create("s-1", wait_for=Sale.paid)
     before(network, "UpdateItem", cancel)
-    assert Sale.paid.send("s-1", 1).effect == "cancelled"
-    assert Sale.get_task("s-1").signals == {}
+    assert (Sale.paid.send("s-1", 1).effect, Sale.get_task("s-1").signals) == ("cancelled", {})
 
 
 @pytest.mark.parametrize(("go_to", "expected"), [(Sale.refund, ("stored", True)), (None, ("cancelled", False))])

@@ -173,8 +173,7 @@ def test_all_descendants_of_this_round_are_cancelled_in_one_transaction() -> Non
     assert sorted(done.children) == DESCENDANTS
     assert {Crate.get_task(task_id).state for task_id in ("c", "c/a", "c/a/b")} == {Crate.cancelled}
     assert (slip := Slip.get_task("s").cancelled) is not None
-    assert slip.reason == "by phone"
-    assert Crate.get_task("c-other/a").state == Crate.split.pending
+    assert (slip.reason, Crate.get_task("c-other/a").state) == ("by phone", Crate.split.pending)
 
 
 def test_more_descendants_than_fit_are_cancelled_one_by_one_and_the_call_can_be_repeated(
@@ -390,8 +389,7 @@ def test_children_that_come_or_end_after_they_were_read_are_read_again(network: 
     crate_with_descendants()
     before(network, "TransactWriteItems", lambda: Slip.print.run("s", print))
     done = Crate.cancel("c", reason="by phone", children=True)
-    assert sorted(done.children) == DESCENDANTS[:-1]
-    assert Slip.get_task("s").state == Slip.print.succeeded
+    assert (sorted(done.children), Slip.get_task("s").state) == (DESCENDANTS[:-1], Slip.print.succeeded)
 
 
 def test_a_child_says_which_task_waits_in_vain_for_it() -> None:
@@ -399,8 +397,7 @@ def test_a_child_says_which_task_waits_in_vain_for_it() -> None:
     Crate.split.run("c", split)
     Crate.create("in-group", group="g")
     done = Crate.cancel("c/a", reason="by phone", children=True)
-    assert done.blocked_parent == ("crate to cancel", "c")
-    assert Crate.get_task("c").state == Crate.ship.pending
+    assert (done.blocked_parent, Crate.get_task("c").state) == (("crate to cancel", "c"), Crate.ship.pending)
     Crate.split.run("c/b", print)
     Crate.ship.run("c/b", print)
     assert Crate.get_task("c").waits_for == "1 task"

@@ -129,8 +129,7 @@ def test_a_waiting_task_stays_as_it_is_if_nothing_is_to_be_changed(state: Callab
         same = ask("a")
     assert requests.operations == ["PutItem", "PutItem"]
     how = "ignored" if state in IGNORED else "merged"
-    assert (collapsed.effect, same.effect, same.task.pages) == (how, how, ["a", "b"])
-    assert stored(Index, "i-1") == row
+    assert (collapsed.effect, same.effect, same.task.pages, stored(Index, "i-1")) == (how, how, ["a", "b"], row)
 
 
 @waiting
@@ -187,8 +186,7 @@ def test_a_task_that_has_succeeded_begins_anew_with_the_given_attributes_and_kee
     assert (requests.operations[0], requests.operations[-1]) == ("PutItem", "UpdateItem")
     assert (done.effect, task.state, task.attempt) == ("restarted", Index.build.pending, 0)
     assert (task.pages, task.note, task.weight, task.trace) == (["b"], None, 5, None)
-    assert (task.data, len(task.errors)) == ({"cursor": 7}, 1)
-    assert (task.round, task.expire_time) == (task.lock, None)
+    assert (task.data, len(task.errors), task.round, task.expire_time) == ({"cursor": 7}, 1, task.lock, None)
     assert task.round > row["lock"]["S"]
     assert "payload#10" not in stored(Index, "i-1")
     assert Index.build.run("i-1", lambda ctx: ctx.attempt, must_match="another payload") == 1
@@ -488,8 +486,7 @@ def test_a_merge_that_never_arrived_is_sent_again_and_its_late_copy_is_refused(n
         return silent("UpdateItem")(operation, request, send)
 
     network.rule = lose
-    assert (count("b").effect, pages()) == ("merged", ["a", "b"])
-    assert (copies.arrive(), pages()) == ([False], ["a", "b"])
+    assert (count("b").effect, pages(), copies.arrive(), pages()) == ("merged", ["a", "b"], [False], ["a", "b"])
 
 
 @pytest.mark.parametrize("state", [is_pending, runs, finish], ids=lambda each: each.__name__)

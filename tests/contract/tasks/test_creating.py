@@ -53,8 +53,7 @@ def test_what_is_none_or_empty_is_not_stored() -> None:
 
 def test_a_task_can_be_created_for_later(clock: StoppedClock) -> None:
     later = clock.now() + timedelta(days=1)
-    assert Order.create("o-1", due_time=later).due_time == later
-    assert list(Order.confirm_payment.due()) == []
+    assert (Order.create("o-1", due_time=later).due_time, list(Order.confirm_payment.due())) == (later, [])
 
 
 @pytest.mark.parametrize(
@@ -64,8 +63,7 @@ def test_a_task_can_be_created_for_later(clock: StoppedClock) -> None:
 )
 def test_a_task_from_elsewhere_can_begin_in_another_state(state: Any) -> None:
     Order.create("o-1", state=state)
-    assert Order.get_task("o-1").state == state
-    assert [task.task_id for task in state.query()] == ["o-1"]
+    assert (Order.get_task("o-1").state, [task.task_id for task in state.query()]) == (state, ["o-1"])
 
 
 @pytest.mark.parametrize("happen", [lambda _: None, succeed, fail, die], ids=["new", "succeeded", "failed", "running"])
@@ -76,8 +74,7 @@ def test_a_task_that_exists_is_refused_and_left_untouched(happen: Any) -> None:
     before = stored(Order, "o-1")
     with pytest.raises(TaskAlreadyExistsError, match=r"cannot create Order 'o-1': it already exists") as caught:
         Order.create("o-1", amount=2)
-    assert caught.value.task_id == "o-1"
-    assert stored(Order, "o-1") == before
+    assert (caught.value.task_id, stored(Order, "o-1")) == ("o-1", before)
 
 
 def test_a_deleted_task_can_be_created_anew() -> None:
@@ -92,8 +89,7 @@ def test_a_deleted_task_can_be_created_anew() -> None:
 def test_a_required_attribute_is_required() -> None:
     with recorded() as requests, pytest.raises(ValueNotStorableError, match=r"Claim\.sum .*required") as caught:
         Claim.create("c-1")
-    assert (caught.value.task_id, caught.value.attribute) == ("c-1", "sum")
-    assert requests == []
+    assert (caught.value.task_id, caught.value.attribute, requests) == ("c-1", "sum", [])
 
 
 @pytest.mark.parametrize(
@@ -120,8 +116,7 @@ def test_create_many_takes_ids_and_mappings(clock: StoppedClock) -> None:
     )
     assert report == Report(succeeded=["o-1", "o-2", "o-3"])
     task = Order.get_task("o-2")
-    assert (task.amount, task.due_time) == (5, later)
-    assert Order.get_task("o-3").state == Order.ship.pending
+    assert (task.amount, task.due_time, Order.get_task("o-3").state) == (5, later, Order.ship.pending)
 
 
 def test_create_many_reports_what_exists_and_what_cannot_be_stored_and_continues() -> None:

@@ -80,8 +80,7 @@ def test_delete_use_case_deletes_all_its_tasks() -> None:
     for number in range(30):
         Order.create(f"o-{number}", state=[Order.confirm_payment.pending, Order.deliver.succeeded][number % 2])
     report = Order.delete_use_case()
-    assert sorted(report.succeeded) == sorted(f"o-{number}" for number in range(30))
-    assert list(AppTask.scan()) == []
+    assert (sorted(report.succeeded), list(AppTask.scan())) == (sorted(f"o-{number}" for number in range(30)), [])
 
 
 def test_delete_use_case_leaves_use_cases_whose_names_begin_alike() -> None:
@@ -110,8 +109,7 @@ def test_delete_use_case_reports_and_keeps_tasks_in_progress() -> None:
 
 def test_delete_use_case_works_on_threads() -> None:
     Order.create_many((f"o-{number}" for number in range(30)), threads=4)
-    assert len(Order.delete_use_case(threads=8).succeeded) == 30
-    assert list(AppTask.scan()) == []
+    assert (len(Order.delete_use_case(threads=8).succeeded), list(AppTask.scan())) == (30, [])
 
 
 def test_delete_use_case_of_none_deletes_nothing() -> None:

@@ -94,8 +94,7 @@ def test_the_last_child_that_ends_lets_its_parent_run(threads: int) -> None:
     with Report.split.start("r-1") as ctx:
         for number in range(6):
             ctx.create(Part, f"p-{number}", wait=True)
-    assert swept(Report, Part, threads=threads) == (7, False)
-    assert ran[-1] == "r-1 collect"
+    assert (swept(Report, Part, threads=threads), ran[-1]) == ((7, False), "r-1 collect")
 
 
 @each_number_of_threads

@@ -71,8 +71,7 @@ def test_after_an_outage_the_latest_is_run_for_one_more_write(
     latest = at(clock, 3)
     with recorded() as requests:
         assert run() == latest
-    assert requests.operations == ["UpdateItem"] * 3
-    assert next_turn() == latest + DAY
+    assert (requests.operations, next_turn()) == (["UpdateItem"] * 3, latest + DAY)
     at(clock, 4)
     with recorded() as requests:
         assert run() == latest + DAY

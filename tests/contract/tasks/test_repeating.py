@@ -163,16 +163,14 @@ def test_a_run_that_begins_within_the_margin_of_the_clocks_is_not_repeated(clock
     Sweep.create("s-1", repeat=Repeat.cron("0 1 * * *"))
     until(clock, tuesday(1) - timedelta(seconds=1.5))
 
-    assert run() == tuesday(1)
-    assert sweep().due_time == tuesday(1) + DAY
+    assert (run(), sweep().due_time) == (tuesday(1), tuesday(1) + DAY)
 
 
 def test_periods_count_from_the_first_occurrence_whenever_a_run_ends(clock: StoppedClock, monday: datetime) -> None:
     Sweep.create("s-1", due_time=HOUR, repeat=Repeat.every(5 * MINUTE))
     until(clock, monday + HOUR + MINUTE)
 
-    assert run() == monday + HOUR
-    assert sweep().due_time == monday + HOUR + 5 * MINUTE
+    assert (run(), sweep().due_time) == (monday + HOUR, monday + HOUR + 5 * MINUTE)
 
 
 # Failures.
@@ -218,8 +216,7 @@ def test_a_task_that_gives_up_goes_on_with_the_next_occurrence_and_is_reported_a
 
     report = Sweep.run.run_all(give_up)
 
-    assert (report.failed, report.ignored) == (["s-1"], [])
-    assert sweep().due_time == tuesday(1) + DAY
+    assert (report.failed, report.ignored, sweep().due_time) == (["s-1"], [], tuesday(1) + DAY)
 
 
 def test_a_success_is_reported_as_one_although_the_task_is_pending_again(clock: StoppedClock) -> None:
@@ -271,8 +268,7 @@ def test_the_last_failure_of_an_exhausted_rule_waits_for_a_person() -> None:
 
     assert sweep().state == Sweep.run.ignored
     Sweep.run.reopen("s-1")
-    assert run() == datetime(2026, 11, 23, 12, tzinfo=UTC)
-    assert sweep().state == Sweep.run.succeeded
+    assert (run(), sweep().state) == (datetime(2026, 11, 23, 12, tzinfo=UTC), Sweep.run.succeeded)
 
 
 # Commands.
@@ -452,8 +448,7 @@ def test_a_changed_rule_leaves_a_task_that_is_due_or_is_to_be_retried_at_its_occ
     fail(Sweep.run, "s-1")
     Sweep.create_or_merge("s-1", repeat=Repeat.rrule("FREQ=DAILY;INTERVAL=3;BYHOUR=6"))
 
-    assert (changed.due_time, changed.occurrence) == (tuesday(1), tuesday(1))
-    assert run() == tuesday(1)
+    assert (changed.due_time, changed.occurrence, run()) == (tuesday(1), tuesday(1), tuesday(1))
     assert sweep().due_time == tuesday(6)
 
 
@@ -477,8 +472,7 @@ def test_a_rule_that_only_stops_from_now_on_keeps_its_phase(clock: StoppedClock)
     assert sweep().due_time == tuesday(1) + 14 * DAY
     task = Sweep.create_or_merge("s-1", repeat=Repeat.rrule(biweekly, missed="latest")).task
 
-    assert task.due_time == tuesday(1) + 14 * DAY
-    assert task.repeat == Repeat.rrule(biweekly)
+    assert (task.due_time, task.repeat) == (tuesday(1) + 14 * DAY, Repeat.rrule(biweekly))
 
 
 def test_a_rule_that_is_changed_within_the_margin_of_the_clocks_does_not_repeat_the_run(clock: StoppedClock) -> None:
@@ -508,14 +502,12 @@ def test_a_plain_task_that_gets_a_rule_repeats_after_its_present_run(monday: dat
 def test_a_task_that_has_ended_begins_anew_with_a_rule_or_out_of_turn(clock: StoppedClock, monday: datetime) -> None:
     Sweep.create("s-1")
     run()
-    assert Sweep.create_or_merge("s-1", repeat=NIGHTLY).effect == "restarted"
-    assert sweep().due_time == tuesday(1)
+    assert (Sweep.create_or_merge("s-1", repeat=NIGHTLY).effect, sweep().due_time) == ("restarted", tuesday(1))
 
     Sweep.create("s-2", repeat=Repeat.rrule("FREQ=DAILY;COUNT=1"))
     run("s-2")
     clock.advance(HOUR)
-    assert Sweep.create_or_merge("s-2").effect == "restarted"
-    assert run("s-2") == monday + HOUR
+    assert (Sweep.create_or_merge("s-2").effect, run("s-2")) == ("restarted", monday + HOUR)
     assert Sweep.get_task("s-2").state == Sweep.run.succeeded
 
 
@@ -544,8 +536,7 @@ def test_a_damaged_occurrence_fails_each_attempt_and_says_what_cannot_be_read(cl
     with pytest.raises(TaskError, match=r"Sweep 's-1' cannot be read: occurrence .*'tomorrow'"):
         run()
 
-    assert report.succeeded == ["s-2"]
-    assert [task.task_id for task in Sweep.run.ignored.query()] == ["s-1"]
+    assert (report.succeeded, [task.task_id for task in Sweep.run.ignored.query()]) == (["s-2"], ["s-1"])
     with pytest.raises(TaskError, match="cannot be read"):
         Sweep.create_or_merge("s-1", repeat=NIGHTLY)
 
@@ -635,8 +626,7 @@ def test_a_run_that_is_asked_for_after_the_last_failure_does_not_wait_for_the_ne
         Sweep.run.run("s-1", asked_again)
     assert not list(Sweep.run.due_ids())
     Sweep.create_or_merge("s-1")
-    assert [run(), run()] == [monday] * 2
-    assert Sweep.get_task("s-1").due_time == tuesday(1)
+    assert ([run(), run()], Sweep.get_task("s-1").due_time) == ([monday] * 2, tuesday(1))
 
 
 # What the row keeps of the last round.

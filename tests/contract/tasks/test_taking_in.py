@@ -103,8 +103,7 @@ def test_any_number_of_calls_during_a_run_make_one_run_more(clock: StoppedClock)
     assert (task.queued, task.request_count, len(task.request_tokens), task.round is None) == (None, 50, 8, False)
     assert (ctx.task.state, ctx.task.items, ctx.task.round) == (task.state, task.items, task.round)
     clock.advance(HOUR)
-    assert drain() == [[f"{number}" for number in range(50)]]
-    assert Cursor.get_task("c").data == {"cursor": 1}
+    assert (drain(), Cursor.get_task("c").data) == ([[f"{number}" for number in range(50)]], {"cursor": 1})
 
 
 def test_taking_in_is_two_requests_more() -> None:
@@ -359,8 +358,7 @@ def test_a_call_between_the_read_and_the_write_that_takes_in_is_taken_in_as_well
     with Cursor.step.start("c"):
         ask("b")
         sent = at(network, 2, lambda: ask("c"))
-    assert len(sent) == 2
-    assert drain() == [["b", "c"]]
+    assert (len(sent), drain()) == (2, [["b", "c"]])
 
 
 def test_the_first_call_may_come_right_before_the_success(network: Network) -> None:
@@ -398,8 +396,7 @@ def test_calls_that_come_all_the_time_do_not_keep_a_run_from_ending(
         network.rule = rule
     monkeypatch.delattr(clock, "sleep")
     network.rule = passing
-    assert left == 0
-    assert drain() == [asked]
+    assert (left, drain()) == (0, [asked])
 
 
 @pytest.mark.parametrize("end", COMMANDS)
@@ -437,8 +434,7 @@ def test_late_copies_of_both_writes_are_refused_at_any_later_time(network: Netwo
     with Cursor.step.start("c"):
         ask("d")
         assert [arrive(request) for request in sent] == [False, False]
-    assert drain() == [["d"]]
-    assert [arrive(request) for request in sent] == [False, False]
+    assert (drain(), [arrive(request) for request in sent]) == ([["d"]], [False, False])
 
 
 def test_the_next_run_may_begin_before_a_lost_answer_is_looked_up(network: Network) -> None:
@@ -462,8 +458,7 @@ def test_simple_call() -> None:
 
 def test_calls_collapse_into_the_waiting_one_and_the_first_attributes_stay() -> None:
     Cursor.create_or_merge("c", items=["first"])
-    assert Cursor.create_or_merge("c", items=["second"]).effect == "merged"
-    assert drain() == [["first"]]
+    assert (Cursor.create_or_merge("c", items=["second"]).effect, drain()) == ("merged", [["first"]])
 
 
 def test_a_cursor_is_empty_at_first_and_is_kept_from_run_to_run() -> None:
@@ -476,8 +471,7 @@ def test_a_cursor_is_empty_at_first_and_is_kept_from_run_to_run() -> None:
     for _ in range(2):
         Cursor.create_or_merge("c")
         Cursor.step.run("c", advance)
-    assert seen == [("c", {}), ("c", {"at": 1})]
-    assert Cursor.get_task("c").data == {"at": 2}
+    assert (seen, Cursor.get_task("c").data) == ([("c", {}), ("c", {"at": 1})], {"at": 2})
 
 
 def test_the_resolver_sees_the_waiting_one() -> None:

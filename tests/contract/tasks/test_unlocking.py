@@ -167,8 +167,7 @@ def test_a_task_that_no_worker_holds_stays_as_it_is() -> None:
     Order.create("o-1")
     fail(Order.confirm_payment, "o-1")
     before = stored(Order, "o-1")
-    assert unlock().state == Order.confirm_payment.failed
-    assert stored(Order, "o-1") == before
+    assert (unlock().state, stored(Order, "o-1")) == (Order.confirm_payment.failed, before)
 
 
 @pytest.mark.parametrize(
@@ -261,5 +260,4 @@ def test_fencing_tokens_grow_across_the_lives_of_a_task() -> None:
             with Order.confirm_payment.start("o-1", also_from=(Order.ship.pending,)) as ctx:
                 tokens.append(ctx.fencing_token)
         Order.delete_task("o-1")
-    assert tokens == sorted(set(tokens))
-    assert {len(token) for token in tokens} == {24}
+    assert (tokens, {len(token) for token in tokens}) == (sorted(set(tokens)), {24})

@@ -109,8 +109,7 @@ def test_a_decorator_may_add_what_the_function_takes_in_addition_to_the_context(
 @pytest.mark.parametrize("function", [int, "{0.nothing}".format])
 def test_a_function_that_cannot_take_the_context_fails_the_attempt(function: Any) -> None:
     Order.create("o-1")
-    assert STEP.run_all(function).failed == ["o-1"]
-    assert Order.get_task("o-1").state == STEP.failed
+    assert (STEP.run_all(function).failed, Order.get_task("o-1").state) == (["o-1"], STEP.failed)
 
 
 @columns("reason", "message")(
@@ -242,8 +241,7 @@ def test_without_a_delay_the_pause_doubles_up_to_an_hour_and_one_warning_says_so
 def test_a_time_to_come_reads_back_equal_and_bounds_a_window(time: datetime) -> None:
     Order.create("o-1", due_time=time)
     due_time = Order.get_task("o-1").due_time
-    assert (due_time, due_time.tzinfo) == (time, UTC)
-    assert (STATE.count(until=time), STATE.count(since=time)) == (1, 0)
+    assert (due_time, due_time.tzinfo, STATE.count(until=time), STATE.count(since=time)) == (time, UTC, 1, 0)
     assert ([*STEP.due(until=time)], [*STATE.query(since=time)]) == ([], [])
 
 
@@ -251,8 +249,7 @@ def test_a_time_to_come_reads_back_equal_and_bounds_a_window(time: datetime) -> 
 def test_a_time_long_ago_is_now_for_a_task_and_bounds_a_window(time: datetime, clock: StoppedClock) -> None:
     assert Order.create("o-1", due_time=time).due_time == clock.now()
     assert (STATE.count(since=time), STATE.count(until=time)) == (1, 0)
-    assert [task.task_id for task in STEP.due(since=time)] == ["o-1"]
-    assert STATE.page(until=time).tasks == []
+    assert ([task.task_id for task in STEP.due(since=time)], STATE.page(until=time).tasks) == (["o-1"], [])
 
 
 @columns("at")([EARLIER[0], YEAR_1 + timedelta(days=1), datetime(9000, 1, 1, tzinfo=UTC)])

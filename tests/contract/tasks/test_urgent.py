@@ -351,8 +351,7 @@ def test_a_poll_asks_for_urgent_tasks_with_one_more_query_and_a_batch_with_two()
         shards = model.tracker.use_case.read_shards
         return len(poll.operations) - shards, len(batch.operations) - 3 * shards
 
-    assert asked(Order, Order.ship) == (0, 0)
-    assert asked(Express, Express.pack) == (1, 2)
+    assert (asked(Order, Order.ship), asked(Express, Express.pack)) == ((0, 0), (1, 2))
 
 
 def test_queries_pages_and_counts_include_urgent_tasks_in_the_order_of_their_due_times(clock: StoppedClock) -> None:

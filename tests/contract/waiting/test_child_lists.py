@@ -61,8 +61,7 @@ def test_the_children_of_a_task_are_found_until_each_has_ended() -> None:
     Box.create("c")
     with recorded() as requests:
         Box.split.run("c", creating("a", "b"))
-    assert requests.operations == ["UpdateItem", "TransactWriteItems"]
-    assert listed() == (["a", "b"], 0)
+    assert (requests.operations, listed()) == (["UpdateItem", "TransactWriteItems"], (["a", "b"], 0))
     found = read_children([Box.get_task("c")], most=1)["c", "box to list"]
     assert ([task.task_id for task in found.tasks], found.unlisted) == (["a"], 1)
     assert sorted(task.task_id for task in AppTask.scan()) == ["a", "b", "c"]
@@ -122,8 +121,7 @@ def test_a_list_names_as_many_as_4_kb_take_and_says_how_many_are_left() -> None:
     found = listed()
     assert found is not None
     ids, unlisted = found
-    assert ids == names[: len(ids)]
-    assert len(ids) + unlisted == 97
+    assert (ids, len(ids) + unlisted) == (names[: len(ids)], 97)
     assert 3_000 < len(stored_list()["piece"]["B"]) <= 4_096
 
 

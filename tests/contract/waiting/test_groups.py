@@ -214,8 +214,7 @@ def test_one_that_ends_while_it_waits_leaves_its_place(
 ) -> None:
     create("o-0", "o-1", "o-2")
     end(clock)
-    assert (due(), group().waiting()) == (["o-0"], ["o-2"])
-    assert len(records()) == 2
+    assert (due(), group().waiting(), len(records())) == (["o-0"], ["o-2"], 2)
     finish("o-0")
     assert due() == ["o-2"]
 
@@ -245,8 +244,7 @@ def test_reopening_one_that_has_failed_keeps_its_turn_and_one_of_an_idle_group_g
     create("o-1", "o-2")
     with pytest.raises(ZeroDivisionError), Order.pay.start("o-1"):
         raise ZeroDivisionError
-    assert Order.pay.reopen("o-1").attempt == 0
-    assert (due(), group().waiting()) == (["o-1"], ["o-2"])
+    assert (Order.pay.reopen("o-1").attempt, due(), group().waiting()) == (0, ["o-1"], ["o-2"])
     Order.pay.ignore("o-1", reason="cancelled")
     Order.pay.ignore("o-2", reason="cancelled")
     assert Order.pay.reopen("o-2").waits_for is None
@@ -412,8 +410,7 @@ def test_a_group_that_another_program_has_broken_is_repaired(how: str) -> None:
         finish("o-1")
     last = ["o-1"] if how == "turn deleted and created again" else []
     create(*last)
-    assert group().repair() == "o-2"
-    assert (due(), group().waiting()) == (["o-2"], ["o-3", *last])
+    assert (group().repair(), due(), group().waiting()) == ("o-2", ["o-2"], ["o-3", *last])
     create("o-4")
     assert group().waiting() == ["o-3", *last, "o-4"]
     assert stored(Order, "o-4")["group_number"] == {"N": str(4 + len(last))}
@@ -459,8 +456,7 @@ def test_a_follow_up_that_exists_already_enters_no_second_time() -> None:
     with Order.pay.start("o-1", also_from=(Order.ship.pending,)) as ctx:
         follow(ctx)
         ctx.create(Order, "o-1/c", group="customer-8")
-    assert Order.group("customer-8").turn == "o-1/a"
-    assert Order.group("customer-8").waiting() == ["o-1/b", "o-1/c"]
+    assert (Order.group("customer-8").turn, Order.group("customer-8").waiting()) == ("o-1/a", ["o-1/b", "o-1/c"])
 
 
 def test_a_step_cannot_wait_for_a_task_of_its_own_group_nor_create_more_than_fit() -> None:

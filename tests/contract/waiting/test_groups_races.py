@@ -120,8 +120,7 @@ def test_one_that_is_ignored_while_it_is_to_be_woken_stays_ignored(network: Netw
     create("o-1", "o-2", "o-3")
     before(network, "TransactWriteItems", lambda: ignore("o-2"))
     ignore("o-1")
-    assert standing() == ("o-3", [], ["o-3"])
-    assert Order.get_task("o-2").state == Order.ship.ignored
+    assert (standing(), Order.get_task("o-2").state) == (("o-3", [], ["o-3"]), Order.ship.ignored)
 
 
 def test_one_that_is_created_once_more_in_its_queue_is_woken_at_its_new_place(network: Network) -> None:

@@ -205,8 +205,7 @@ def test_after_that_time_later_steps_wait_for_no_child(clock: StoppedClock) -> N
 def test_a_child_that_is_ignored_keeps_its_parent_waiting_until_it_is_reopened() -> None:
     finish("r/1")
     fail(Part.check, "r/0")
-    assert Part.get_task("r/0").state == Part.check.ignored
-    assert waits() == 1
+    assert (Part.get_task("r/0").state, waits()) == (Part.check.ignored, 1)
     Part.check.reopen("r/0")
     finish("r/0")
     assert is_due()
@@ -256,8 +255,7 @@ def test_a_child_counts_once_whatever_is_run_again() -> None:
     finish("r/0")
     with recorded(ReportTask) as requests:
         Part.check.run("r/0", print, also_from=[Part.check.succeeded])
-    assert {request.operation for request in requests} == {"UpdateItem", "GetItem", "Query"}
-    assert waits() == 1
+    assert ({request.operation for request in requests}, waits()) == ({"UpdateItem", "GetItem", "Query"}, 1)
 
 
 @pytest.mark.usefixtures("report")

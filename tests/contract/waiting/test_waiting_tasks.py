@@ -36,8 +36,7 @@ def test_a_task_that_waits_until_some_time_says_so_and_starts_then(clock: Stoppe
 def test_tasks_that_only_others_make_due_are_not_due_and_nobody_knows_when(clock: StoppedClock) -> None:
     Order.create("o-1")
     park(Order, "o-1", 3)
-    assert list(Order.confirm_payment.due_ids()) == []
-    assert Order.confirm_payment.next_due() == {}
+    assert (list(Order.confirm_payment.due_ids()), Order.confirm_payment.next_due()) == ([], {})
     later = Order.create("o-2", due_time=clock.now() + timedelta(hours=1)).due_time
     assert Order.confirm_payment.next_due() == {Order.confirm_payment.pending: later}
     assert Order.counts()[Order.confirm_payment.pending] == 2
