@@ -13,7 +13,7 @@ from pynamodb_tracker.clock import StoppedClock
 from tests.support.blocking import CLIENTS, START, through_asyncio
 from tests.support.engines import ENGINES, Dynoxide, Engine, Moto, chosen
 from tests.support.network import network
-from tests.support.shop import AppTask
+from tests.support.shop import AppTask, Order
 
 __all__ = ["client", "clock", "engine", "network", "table"]
 
@@ -62,3 +62,10 @@ def table(engine: Engine, clock: StoppedClock) -> Iterator[type[Task]]:  # noqa:
     """Give the test empty tables on each engine, and a stopped clock."""
     yield engine.tables[0]
     engine.empty()
+
+
+@pytest.fixture
+def task(request: pytest.FixtureRequest, table: type[Task]) -> None:  # noqa: ARG001 - it is to stand
+    """Create the task that all tests of a file are about, `CREATED` or the order o-1, with the options of `created`."""
+    use_case, task_id, *options = getattr(request.module, "CREATED", (Order, "o-1"))
+    use_case.create(task_id, **getattr(request, "param", options[0] if options else {}))

@@ -1,7 +1,9 @@
 """The table and use cases of most contract tests."""
 
 from datetime import timedelta
+from typing import Any
 
+import pytest
 from pynamodb.attributes import NumberAttribute, UnicodeAttribute
 
 from pynamodb_tracker import Step, Task, UseCase
@@ -64,3 +66,8 @@ class Order2(AppTask):
     use_case_id = UseCase("order2")
 
     work = Step(10)
+
+
+def created(**options: Any) -> pytest.MarkDecorator:
+    """Have the fixture `task` of the contract create the task with these options."""
+    return pytest.mark.parametrize("task", [options], ids=["created"], indirect=True)

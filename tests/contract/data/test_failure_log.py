@@ -12,7 +12,7 @@ from tests.support.recorder import recorded
 from tests.support.rows import all_rows, client, item_bytes, stored
 from tests.support.shop import AppTask
 
-pytestmark = pytest.mark.usefixtures("table", "clock")
+pytestmark = pytest.mark.usefixtures("table", "task", "clock")
 
 
 class Payout(AppTask):
@@ -25,6 +25,9 @@ class Payout(AppTask):
     def redact(self, text: str) -> str:
         """Take card numbers out."""
         return re.sub(r"\b\d{16}\b", "****", text)
+
+
+CREATED = Payout, "p-1"
 
 
 class Careless(AppTask):
@@ -64,7 +67,6 @@ def off_row_keys() -> list[str]:
 
 
 def test_twelve_failures_leave_the_last_ten_whole() -> None:
-    Payout.create("p-1")
     for number in range(12):
         fail(f"number {number} " + "x" * 1500)
     errors = Payout.get_task("p-1").errors
@@ -77,7 +79,6 @@ def test_twelve_failures_leave_the_last_ten_whole() -> None:
 
 
 def test_the_row_stays_small() -> None:
-    Payout.create("p-1")
     for number in range(12):
         fail(f"number {number} " + "ä" * 200_000)
     assert item_bytes(stored(Payout, "p-1")) < 1024 + 100
@@ -85,7 +86,6 @@ def test_the_row_stays_small() -> None:
 
 
 def test_a_task_is_read_whole_and_a_run_reads_its_errors_when_they_are_asked_for() -> None:
-    Payout.create("p-1")
     fail("a" * 1500)
     fail("b" * 1500)
     with recorded() as requests:
@@ -102,7 +102,6 @@ def test_a_task_is_read_whole_and_a_run_reads_its_errors_when_they_are_asked_for
 
 
 def test_the_reason_of_an_ignore_follows_the_failures() -> None:
-    Payout.create("p-1")
     for number in range(3):
         fail(f"{number}" * 300)
     Payout.pay.ignore("p-1", reason="card 4111111111111111 is stolen")
@@ -111,7 +110,6 @@ def test_the_reason_of_an_ignore_follows_the_failures() -> None:
 
 
 def test_secrets_are_scrubbed_from_message_traceback_and_index() -> None:
-    Payout.create("p-1")
     fail("card 4111111111111111 " * 100 + "x" * 450_000)
     with Payout.pay.start("p-1", skip_error=True):
         raise GiveUp("4111111111111111") from Broken("4111111111111111")
@@ -131,7 +129,6 @@ def test_if_the_hook_fails_nothing_of_the_text_is_kept() -> None:
 
 
 def test_errors_end_with_the_task_and_stay_when_it_is_reopened() -> None:
-    Payout.create("p-1")
     fail("a" * 1500)
     with Payout.pay.start("p-1", skip_error=True):
         raise GiveUp("b" * 1500)
@@ -145,14 +142,12 @@ def test_errors_end_with_the_task_and_stay_when_it_is_reopened() -> None:
 
 
 def test_deleting_a_task_deletes_its_errors() -> None:
-    Payout.create("p-1")
     fail("a" * 1500)
     Payout.delete_task("p-1")
     assert off_row_keys() == []
 
 
 def test_a_worker_that_lost_its_lock_overwrites_no_errors(clock: StoppedClock) -> None:
-    Payout.create("p-1")
     fail("a" * 1500)
     loser = Payout.pay.start("p-1")
     loser.__enter__()
@@ -193,7 +188,6 @@ def facts() -> list[tuple[int, str, int, str]]:
 
 
 def test_a_failure_like_the_last_one_is_stored_in_the_row_alone_and_reads_whole() -> None:
-    Payout.create("p-1")
     assert fail_deep("no 1") == ["UpdateItem", "UpdateItem", "PutItem"]
     assert [fail_deep(f"no {number}") for number in (2, 3)] == [["UpdateItem", "UpdateItem"]] * 2
     assert facts() == [(1, "no 1", 1, "fail_deep"), (2, "no 2", 1, "fail_deep"), (3, "no 3", 1, "fail_deep")]
@@ -201,7 +195,6 @@ def test_a_failure_like_the_last_one_is_stored_in_the_row_alone_and_reads_whole(
 
 
 def test_a_failure_of_another_kind_is_logged_with_all_before_it() -> None:
-    Payout.create("p-1")
     for message in ("no 1", "no 2"):
         fail_deep(message)
     assert fail_deep("other", deeper) == ["UpdateItem", "UpdateItem", "BatchGetItem", "PutItem"]
@@ -217,7 +210,6 @@ def test_a_failure_of_another_kind_is_logged_with_all_before_it() -> None:
 def test_failures_for_which_the_row_has_no_room_are_counted_if_they_say_the_same_and_logged_if_not(
     clock: StoppedClock,
 ) -> None:
-    Payout.create("p-1")
     fail_deep("first")
     operations = [fail_deep("the same") for _ in range(9)]
     assert operations == [["UpdateItem", "UpdateItem"]] * 9
@@ -232,7 +224,6 @@ def test_failures_for_which_the_row_has_no_room_are_counted_if_they_say_the_same
 
 
 def test_a_small_failure_again_leaves_the_traceback_to_the_one_before_it() -> None:
-    Payout.create("p-1")
     for number in range(2):
         fail(f"no {number}")
     first, second = Payout.get_task("p-1").errors
@@ -253,7 +244,6 @@ def test_a_command_after_long_failures_is_stored_in_the_row_alone() -> None:
 
 
 def test_a_failure_that_takes_the_place_of_one_like_it_keeps_the_traceback(clock: StoppedClock) -> None:
-    Payout.create("p-1")
     for count in (1, 2, 3):
         with Payout.pay.start("p-1", skip_error=True):
             raise RetryLater(timedelta(0), "the bank is closed", use_attempt=False)

@@ -14,7 +14,7 @@ from tests.support.rows import change, item_bytes, stored
 from tests.support.shop import AppTask, Order
 from tests.support.workers import Broken, fail
 
-pytestmark = pytest.mark.usefixtures("table")
+pytestmark = pytest.mark.usefixtures("table", "task")
 
 MOST_BYTES = 4096
 """Of a row with little data, whatever became of it: 4 write units."""
@@ -77,7 +77,6 @@ def test_more_causes_than_anybody_reads_are_not_formatted(make: Callable[[], Bas
 
 
 def test_a_long_traceback_keeps_its_end() -> None:
-    Order.create("o-1")
     fail(Order.confirm_payment, "o-1", recursion())
     failure = Order.get_task("o-1").errors[-1]
     assert failure.type == "RecursionError"
@@ -85,13 +84,11 @@ def test_a_long_traceback_keeps_its_end() -> None:
 
 
 def test_the_traceback_begins_in_the_block_and_not_in_the_library() -> None:
-    Order.create("o-1")
     fail(Order.confirm_payment, "o-1")
     assert "step.py" not in Order.get_task("o-1").errors[-1].traceback
 
 
 def test_the_traceback_includes_the_causes() -> None:
-    Order.create("o-1")
     fail(Order.confirm_payment, "o-1", chained(1))
     assert "the first of all" in Order.get_task("o-1").errors[-1].traceback
 
@@ -118,7 +115,6 @@ def test_the_newest_failures_are_those_that_are_kept() -> None:
 
 
 def test_a_record_with_an_unknown_field_is_read_and_one_that_lacks_a_field_is_damaged() -> None:
-    Order.create("o-1")
     fail(Order.confirm_payment, "o-1")
     (entry,) = stored(Order, "o-1")["errors"]["L"]
     entry["M"]["colour"] = {"S": "of a later version"}
@@ -131,7 +127,6 @@ def test_a_record_with_an_unknown_field_is_read_and_one_that_lacks_a_field_is_da
 
 
 def test_errors_that_another_program_wrote_too_large_are_cut() -> None:
-    Order.create("o-1")
     fail(Order.confirm_payment, "o-1")
     ((entry),) = stored(Order, "o-1")["errors"]["L"]
     entry["M"]["message"] = {"S": "x" * 10_000}
@@ -150,7 +145,6 @@ def test_a_traceback_has_the_function_that_raised_however_deep_it_was() -> None:
     def innermost() -> NoReturn:
         raise Broken("at the bottom")
 
-    Order.create("o-1")
     with pytest.raises(Broken):
         Order.confirm_payment.run("o-1", lambda _: down(30))
     assert "in innermost" in Order.get_task("o-1").errors[-1].traceback

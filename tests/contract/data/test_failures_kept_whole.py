@@ -16,7 +16,7 @@ from tests.support.rows import client, put
 from tests.support.shop import AppTask, Order
 from tests.support.workers import Broken, die, fail, succeed
 
-pytestmark = pytest.mark.usefixtures("table")
+pytestmark = pytest.mark.usefixtures("table", "task")
 
 REASON = "BEGIN " + "because of ticket 4711, see the explanation there. " * 10 + " END"
 MESSAGE = "the card of customer 4711 was refused by the bank: insufficient funds, code 51"
@@ -28,7 +28,6 @@ def failures() -> list[Failure]:
 
 @pytest.mark.parametrize("reason", ["cancelled by the customer", REASON], ids=["short", "long"])
 def test_what_a_person_ignores_keeps_its_failures_whole(reason: str) -> None:
-    Order.create("o-1")
     fail(Order.confirm_payment, "o-1", Broken(MESSAGE))
     (before,) = failures()
     assert (before.message, "raise error" in before.traceback) == (MESSAGE, True)
@@ -37,7 +36,6 @@ def test_what_a_person_ignores_keeps_its_failures_whole(reason: str) -> None:
 
 
 def test_the_whole_reason_of_a_person_and_of_a_block_is_kept() -> None:
-    Order.create("o-1")
     Order.confirm_payment.ignore("o-1", reason=REASON)
     assert failures()[-1].message == REASON
     Order.confirm_payment.reopen("o-1")
@@ -46,7 +44,6 @@ def test_the_whole_reason_of_a_person_and_of_a_block_is_kept() -> None:
 
 
 def test_what_is_set_aside_because_its_attempts_are_used_keeps_its_failures_whole(clock: StoppedClock) -> None:
-    Order.create("o-1")
     fail(Order.confirm_payment, "o-1", Broken(MESSAGE))
     before = failures()
     for _ in range(2):
@@ -65,7 +62,6 @@ def test_an_interrupt_while_the_failures_are_logged_records_none_of_them_twice(
     sent: bool,  # noqa: FBT001 - pytest's
     earlier: int,
 ) -> None:
-    Order.create("o-1")
     for number in range(earlier):
         fail(Order.confirm_payment, "o-1", Broken(f"{number} {REASON}"))
     before, interrupts = failures(), [KeyboardInterrupt()]
@@ -94,7 +90,6 @@ def log_item() -> dict[str, Any]:
 def test_a_log_that_cannot_be_read_hides_no_task_and_keeps_no_failure_from_being_recorded(
     content: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
-    Order.create("o-1")
     for number in range(2):
         fail(Order.confirm_payment, "o-1", Broken(f"{number} {REASON}"))
         put(AppTask, {**log_item(), "piece": content})
@@ -107,7 +102,6 @@ def test_a_log_that_cannot_be_read_hides_no_task_and_keeps_no_failure_from_being
 
 
 def test_failures_of_a_deleted_task_are_not_those_of_a_later_one_of_its_id() -> None:
-    Order.create("o-1")
     fail(Order.confirm_payment, "o-1", Broken(f"first {REASON}"))
     of_first = log_item()
     Order.delete_task("o-1")
@@ -118,7 +112,6 @@ def test_failures_of_a_deleted_task_are_not_those_of_a_later_one_of_its_id() -> 
 
 
 def test_a_part_of_a_row_has_its_failures_whole() -> None:
-    Order.create("o-1")
     fail(Order.confirm_payment, "o-1", Broken(REASON))
     part = Order.get("o-1", consistent_read=True, attributes_to_get=["task_id", "use_case_id", "errors"])
     assert part.errors == failures()
@@ -133,7 +126,6 @@ class Problems(Exception):  # noqa: N818 - a user's own
 
 @pytest.mark.parametrize("promised", [False, True])
 def test_an_exception_that_is_falsy_is_recorded_as_itself(promised: bool) -> None:  # noqa: FBT001 - pytest's
-    Order.create("o-1")
     error = Problems()
     with pytest.raises(Problems) as left, Order.confirm_payment.start("o-1") as ctx:
         if promised:
@@ -144,7 +136,6 @@ def test_an_exception_that_is_falsy_is_recorded_as_itself(promised: bool) -> Non
 
 
 def test_a_falsy_exception_after_the_success_gets_a_note_that_the_success_stands() -> None:
-    Order.create("o-1")
     with pytest.raises(Problems) as left, Order.confirm_payment.start("o-1") as ctx:
         with ctx.transaction(succeed=True):
             pass

@@ -23,11 +23,11 @@ from pynamodb_tracker.clock import StoppedClock
 from tests.support.network import Network, error, passing
 from tests.support.recorder import recorded
 from tests.support.rows import change, nested, stored
-from tests.support.shop import AppTask
+from tests.support.shop import AppTask, created
 from tests.support.workers import Broken, die
 
 # Atomicity and late requests are the business of tests/race.
-pytestmark = [pytest.mark.usefixtures("table"), pytest.mark.parametrize("engine", ["moto"], indirect=True)]
+pytestmark = [pytest.mark.usefixtures("table", "task"), pytest.mark.parametrize("engine", ["moto"], indirect=True)]
 
 
 class Bill(AppTask):
@@ -35,6 +35,9 @@ class Bill(AppTask):
 
     charge = Step(100, lock_for=timedelta(minutes=1))
     book = Step(200)
+
+
+CREATED = Bill, "b"
 
 
 class Calls(list[str]):
@@ -55,7 +58,6 @@ def attempt(calls: Calls, *names: str, error: BaseException | None = None, of: A
 
 @pytest.mark.parametrize("error", [Broken(), KeyboardInterrupt()])
 def test_a_part_that_is_done_is_not_repeated_and_has_its_result(error: BaseException) -> None:
-    Bill.create("b")
     calls = Calls()
     attempt(calls, "charge", "mail", error=error)
 
@@ -67,7 +69,6 @@ def test_a_part_that_is_done_is_not_repeated_and_has_its_result(error: BaseExcep
 
 
 def test_a_part_is_not_repeated_after_its_worker_has_died(stopped_clock: StoppedClock) -> None:
-    Bill.create("b")
     calls = Calls()
     run = Bill.charge.start("b")
     calls.part(run.__enter__(), "charge")
@@ -90,7 +91,6 @@ class Killed(BaseException):
 def test_of_three_parts_only_one_that_was_interrupted_is_done_twice_with_one_key(
     network: Network, stopped_clock: StoppedClock, last: int, *, applied: bool
 ) -> None:
-    Bill.create("b")
     keys, sent = list[str](), list[str]()
 
     def kill(operation: str, _request: Any, send: Callable[[], Any]) -> Any:
@@ -122,7 +122,6 @@ def test_of_three_parts_only_one_that_was_interrupted_is_done_twice_with_one_key
 
 
 def test_the_first_attempt_gets_what_reading_back_gives_and_none_is_a_result() -> None:
-    Bill.create("b")
     with suppress(Broken), Bill.charge.start("b") as ctx:
         assert ctx.checkpoint("charge", lambda: {1: (2, 3)}) == {"1": [2, 3]}
         assert ctx.checkpoint("mail", lambda: None) is None
@@ -133,7 +132,6 @@ def test_the_first_attempt_gets_what_reading_back_gives_and_none_is_a_result() -
 
 
 def test_a_part_that_raises_is_called_again_and_stores_nothing() -> None:
-    Bill.create("b")
     with pytest.raises(ZeroDivisionError), Bill.charge.start("b") as ctx:
         ctx.checkpoint("charge", lambda: 1 / 0)
     assert "checkpoints" not in stored(Bill, "b")
@@ -143,7 +141,6 @@ def test_a_part_that_raises_is_called_again_and_stores_nothing() -> None:
 
 @pytest.mark.parametrize("result", ["x" * 1023, "é" * 512, {1, 2}, float("nan"), "\ud800", nested(200)])
 def test_a_result_that_cannot_be_stored_gives_the_task_up(result: object) -> None:
-    Bill.create("b")
     with pytest.raises(GiveUp, match=r"part 'charge' of charge of Bill 'b' \(attempt 1\) is done"):
         Bill.charge.run("b", lambda ctx: ctx.checkpoint("charge", lambda: result))
     assert Bill.get_task("b").state == Bill.charge.ignored
@@ -168,7 +165,6 @@ def parts_of(task_id: str = "b") -> list[str]:
 def test_a_result_that_dynamodb_refuses_gives_the_task_up_too_and_is_not_stored_with_another_one(
     network: Network,
 ) -> None:
-    Bill.create("b")
     calls = Calls()
     failing(network, "ValidationException")
     with suppress(Broken), Bill.charge.start("b") as ctx:
@@ -180,7 +176,6 @@ def test_a_result_that_dynamodb_refuses_gives_the_task_up_too_and_is_not_stored_
 
 
 def test_a_result_whose_write_got_no_answer_is_stored_although_the_next_one_is_refused(network: Network) -> None:
-    Bill.create("b")
     failing(network, "AccessDeniedException", "ValidationException")
     with pytest.raises(GiveUp, match="part 'mail'"):
         Bill.charge.run("b", lambda ctx: [ctx.checkpoint(name, lambda: 7) for name in ("charge", "mail")])
@@ -195,7 +190,6 @@ def test_all_results_of_a_task_have_8_kb_with_their_names(beyond: int, error: ty
         calls.part(ctx, "é", "x" * (8192 + beyond - used - len('100/é""'.encode())))
         raise Broken
 
-    Bill.create("b")
     calls = Calls()
     with pytest.raises(error):
         Bill.charge.run("b", work)
@@ -203,7 +197,6 @@ def test_all_results_of_a_task_have_8_kb_with_their_names(beyond: int, error: ty
 
 
 def test_storing_a_part_is_one_request_that_saves_nothing_else() -> None:
-    Bill.create("b")
     with Bill.charge.start("b") as ctx:
         ctx.task.data["half"] = "way"
         with recorded() as requests:
@@ -215,26 +208,22 @@ def test_storing_a_part_is_one_request_that_saves_nothing_else() -> None:
 
 @pytest.mark.parametrize("name", ["", "x" * 65])
 def test_a_part_has_a_short_name(name: str) -> None:
-    Bill.create("b")
     with pytest.raises(ValueError, match="1 to 64 characters"), Bill.charge.start("b") as ctx:
         ctx.checkpoint(name, lambda: 1)
 
 
 def test_a_name_that_cannot_be_stored_is_refused_before_the_part_is_done() -> None:
-    Bill.create("b")
     with pytest.raises(ValueError, match="lone surrogate"), Bill.charge.start("b") as ctx:
         ctx.checkpoint("\ud800", pytest.fail)
     assert Bill.get_task("b").state == Bill.charge.failed
 
 
 def test_a_part_does_not_begin_within_itself() -> None:
-    Bill.create("b")
     with pytest.raises(RuntimeError, match="already runs"), Bill.charge.start("b") as ctx:
         ctx.checkpoint("charge", lambda: ctx.checkpoint("charge", lambda: 1))
 
 
 def test_reopen_keeps_the_parts_unless_it_is_to_forget_them() -> None:
-    Bill.create("b")
     calls = Calls()
     attempt(calls, "charge")
     Bill.charge.reopen("b")
@@ -250,7 +239,6 @@ def test_reopen_keeps_the_parts_unless_it_is_to_forget_them() -> None:
 
 
 def test_steps_have_parts_of_their_own() -> None:
-    Bill.create("b")
     calls = Calls()
     attempt(calls, "post")
     with Bill.book.start("b", also_from=(Bill.charge.failed,)) as ctx:
@@ -259,7 +247,6 @@ def test_steps_have_parts_of_their_own() -> None:
 
 
 def test_a_request_waits_for_the_run_that_has_done_a_part() -> None:
-    Bill.create("b")
     calls = Calls()
     attempt(calls, "charge")
 
@@ -275,7 +262,6 @@ def test_a_request_waits_for_the_run_that_has_done_a_part() -> None:
 
 def leave_a_part_behind() -> None:
     """End a task whose row still has a part, of a step that it did not end by its success."""
-    Bill.create("b")
     attempt(Calls(), "charge")
     with Bill.book.start("b", also_from=(Bill.charge.failed,)):
         pass
@@ -294,8 +280,8 @@ def test_a_start_from_the_end_removes_the_parts() -> None:
     assert "checkpoints" not in stored(Bill, "b")
 
 
+@created(repeat=Repeat.every(timedelta(hours=1)))
 def test_the_next_occurrence_has_no_parts(stopped_clock: StoppedClock) -> None:
-    Bill.create("b", repeat=Repeat.every(timedelta(hours=1)))
     calls = Calls()
     stopped_clock.advance(timedelta(hours=1))
     for _ in range(3):
@@ -310,10 +296,10 @@ def test_the_next_occurrence_has_no_parts(stopped_clock: StoppedClock) -> None:
     assert "checkpoints" not in stored(Bill, "b")
 
 
+@created(repeat=Repeat.every(timedelta(hours=1)))
 def test_the_next_occurrence_has_no_part_whose_write_got_no_answer(
     network: Network, stopped_clock: StoppedClock
 ) -> None:
-    Bill.create("b", repeat=Repeat.every(timedelta(hours=1)))
     stopped_clock.advance(timedelta(hours=1))
     failing(network, "AccessDeniedException")
     attempt(Calls(), "charge", error=GiveUp())
@@ -322,14 +308,12 @@ def test_the_next_occurrence_has_no_part_whose_write_got_no_answer(
 
 
 def test_a_part_of_another_round_is_repeated() -> None:
-    Bill.create("b")
     change(Bill, "b", checkpoints={"M": {"round": {"S": "another"}, "100/charge": {"S": '"paid then"'}}})
     with Bill.charge.start("b") as ctx:
         assert ctx.checkpoint("charge", lambda: "paid now") == "paid now"
 
 
 def test_a_part_that_has_raised_can_be_tried_again_in_the_same_run() -> None:
-    Bill.create("b")
     with Bill.charge.start("b") as ctx:
         with pytest.raises(ZeroDivisionError):
             ctx.checkpoint("charge", lambda: 1 / 0)
@@ -337,7 +321,6 @@ def test_a_part_that_has_raised_can_be_tried_again_in_the_same_run() -> None:
 
 
 def test_an_async_run_awaits_its_parts() -> None:
-    Bill.create("b")
     calls: list[str] = []
 
     async def charge() -> str:
@@ -366,7 +349,6 @@ def test_an_async_part_that_a_timeout_has_cancelled_as_it_began_can_be_tried_aga
                 await ctx.checkpoint("charge", charge)
         return await ctx.checkpoint("charge", charge)
 
-    Bill.create("b")
     assert asyncio.run(Bill.charge.arun("b", work)) == "paid"
 
 
@@ -377,7 +359,6 @@ def test_a_part_of_an_async_run_that_is_not_async_itself_is_not_repeated() -> No
         part: Any = partial(calls.append, "charge")
         return await ctx.checkpoint("charge", part)
 
-    Bill.create("b")
     assert (asyncio.run(Bill.charge.arun("b", work)), calls) == (None, ["charge"])
 
 
@@ -385,7 +366,6 @@ def test_an_async_part_in_a_run_that_is_not_is_not_done() -> None:
     async def charge() -> int:
         return 1
 
-    Bill.create("b")
     with pytest.raises(TypeError, match=r"await ctx\.checkpoint"), Bill.charge.start("b") as ctx:
         _ = ctx.checkpoint("charge", charge)
     assert Bill.get_task("b").state == Bill.charge.failed

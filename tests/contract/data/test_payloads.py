@@ -15,10 +15,10 @@ from pynamodb_tracker import (
 from pynamodb_tracker.testing import StoppedClock
 from tests.support.recorder import recorded
 from tests.support.rows import change, stored
-from tests.support.shop import Order
+from tests.support.shop import Order, created
 from tests.support.workers import Broken, die, succeed
 
-pytestmark = pytest.mark.usefixtures("table")
+pytestmark = pytest.mark.usefixtures("table", "task")
 
 FIRST, OTHER = {"amount": 100, "currency": "EUR"}, {"amount": 1000, "currency": "EUR"}
 step = Order.confirm_payment
@@ -58,7 +58,6 @@ def ended() -> None:
 
 @pytest.mark.parametrize("prepare", [started, failed, ignored, succeeded, ended])
 def test_another_payload_is_refused_in_whatever_state_the_task_is(prepare: Callable[[], None]) -> None:
-    Order.create("o-1")
     prepare()
     before = stored(Order, "o-1")
 
@@ -70,7 +69,6 @@ def test_another_payload_is_refused_in_whatever_state_the_task_is(prepare: Calla
 
 
 def test_the_same_payload_starts_the_next_attempt_and_is_told_what_it_would_be_told_without() -> None:
-    Order.create("o-1")
     failed()
     with step.start("o-1", must_match=FIRST), pytest.raises(TaskLockedError):
         run(FIRST)
@@ -79,7 +77,6 @@ def test_the_same_payload_starts_the_next_attempt_and_is_told_what_it_would_be_t
 
 
 def test_a_payload_costs_no_request() -> None:
-    Order.create("o-1")
     with recorded() as requests:
         run(FIRST)
 
@@ -87,7 +84,6 @@ def test_a_payload_costs_no_request() -> None:
 
 
 def test_each_step_has_a_payload_of_its_own() -> None:
-    Order.create("o-1")
     run(FIRST)
     Order.ship.run("o-1", lambda _: None, must_match=OTHER)
 
@@ -98,7 +94,6 @@ def test_each_step_has_a_payload_of_its_own() -> None:
 
 
 def test_a_task_that_was_started_without_a_payload_accepts_the_first_one() -> None:
-    Order.create("o-1")
     with pytest.raises(Broken):
         step.run("o-1", break_down)
     failed()
@@ -109,7 +104,6 @@ def test_a_task_that_was_started_without_a_payload_accepts_the_first_one() -> No
 
 
 def test_a_claim_from_another_state_stores_the_payload() -> None:
-    Order.create("o-1")
     step.ignore("o-1", reason="cancelled")
 
     run(FIRST, also_from=(step.ignored,))
@@ -119,7 +113,6 @@ def test_a_claim_from_another_state_stores_the_payload() -> None:
 
 
 def test_a_claim_by_a_machine_whose_clock_is_behind_stores_the_payload() -> None:
-    Order.create("o-1")
     change(Order, "o-1", lock={"S": "7" * 24})  # a token of the far future
 
     run(FIRST)
@@ -129,13 +122,11 @@ def test_a_claim_by_a_machine_whose_clock_is_behind_stores_the_payload() -> None
 
 
 def test_a_start_without_a_payload_compares_none() -> None:
-    Order.create("o-1")
     failed()
     succeed(step, "o-1")
 
 
 def test_a_released_claim_keeps_its_payload() -> None:
-    Order.create("o-1")
     with pytest.raises(KeyboardInterrupt), step.start("o-1", must_match=FIRST):
         raise KeyboardInterrupt
 
@@ -144,7 +135,6 @@ def test_a_released_claim_keeps_its_payload() -> None:
 
 
 def test_reopening_lets_the_task_start_with_a_corrected_payload() -> None:
-    Order.create("o-1")
     ignored()
     step.reopen("o-1")
 
@@ -155,7 +145,6 @@ def test_reopening_lets_the_task_start_with_a_corrected_payload() -> None:
 
 
 def test_an_abandoned_task_is_taken_over_with_the_same_payload_only(clock: StoppedClock) -> None:
-    Order.create("o-1")
     started()
     clock.advance(step._definition.declared.lock_for * 2)
 
@@ -165,7 +154,6 @@ def test_an_abandoned_task_is_taken_over_with_the_same_payload_only(clock: Stopp
 
 
 def test_a_finished_step_runs_again_with_the_same_payload_only() -> None:
-    Order.create("o-1")
     run(FIRST)
 
     with pytest.raises(PayloadMismatchError):
@@ -173,8 +161,8 @@ def test_a_finished_step_runs_again_with_the_same_payload_only() -> None:
     run(FIRST, also_from=(step.succeeded,))
 
 
+@created(state=Order.deliver.pending)
 def test_a_step_that_starts_from_another_state_keeps_the_payload() -> None:
-    Order.create("o-1", state=Order.deliver.pending)
     with pytest.raises(Broken):
         step.run("o-1", break_down, must_match=FIRST, also_from=(Order.deliver.pending,))
 
@@ -184,7 +172,6 @@ def test_a_step_that_starts_from_another_state_keeps_the_payload() -> None:
 
 
 def test_a_claim_that_is_sent_once_more_keeps_the_payload() -> None:
-    Order.create("o-1")
     later = f"{time.time_ns() + 10**12:016x}00000000"  # of a worker whose clock is ahead
     change(Order, "o-1", lock={"S": later})
     failed()
@@ -195,7 +182,6 @@ def test_a_claim_that_is_sent_once_more_keeps_the_payload() -> None:
 
 
 def test_a_task_without_attempts_is_set_aside_by_the_same_payload(clock: StoppedClock) -> None:
-    Order.create("o-1")
     for _ in range(step.max_attempts):
         die(step, "o-1")
         clock.advance(step._definition.declared.lock_for * 2)
@@ -205,7 +191,6 @@ def test_a_task_without_attempts_is_set_aside_by_the_same_payload(clock: Stopped
 
 
 def test_without_a_detailed_error_another_payload_is_refused_as_any_task(clock: StoppedClock) -> None:
-    Order.create("o-1")
     failed()
     clock.advance(step._definition.declared.lock_for)
 

@@ -18,10 +18,10 @@ from pynamodb_tracker.testing import StoppedClock
 from tests.support.network import SKIPPED_OCCURRENCES, Network, before, error, passing, throttled
 from tests.support.recorder import recorded
 from tests.support.rows import client, remove, stored
-from tests.support.shop import AppTask, Receipt
+from tests.support.shop import AppTask, Receipt, created
 from tests.support.workers import Broken, die, fail
 
-pytestmark = pytest.mark.usefixtures("table")
+pytestmark = pytest.mark.usefixtures("table", "task")
 
 PIECES = "receipt#"
 WEEKS = timedelta(days=20)
@@ -87,9 +87,9 @@ def test_a_task_that_succeeded_is_kept_for_keep_for_and_an_ignored_one_waits_for
     assert Order.get_task("gave up").data == large("some")
 
 
+@created(state=Receipt.send.succeeded)
 def test_a_task_is_found_and_counted_until_the_second_in_which_it_expires(clock: StoppedClock) -> None:
     clock.advance(timedelta(microseconds=-clock.now().microsecond))
-    Receipt.create("r-1", state=Receipt.send.succeeded)
     for left, found in ((timedelta(microseconds=1), ["r-1"]), (timedelta(0), [])):
         clock.advance(timedelta(days=30) - left if left else timedelta(microseconds=1))
         assert [task.task_id for task in Receipt.send.succeeded.query()] == found
@@ -106,6 +106,9 @@ def test_keep_ignored_for_limits_how_long_ignored_tasks_are_kept_and_no_others(c
 
 def large(text: str) -> dict[str, Any]:
     return {"text": text * 2_000}
+
+
+CREATED = Receipt, "r-1", {"data": large("first")}
 
 
 def off_row_items() -> list[dict[str, Any]]:
@@ -153,7 +156,6 @@ def run_again() -> None:
 
 
 def test_off_row_items_get_the_time_to_live_of_the_row() -> None:
-    Receipt.create("r-1", data=large("first"))
     with pytest.raises(GiveUp), Receipt.send.start("r-1") as ctx:
         ctx.task.data = large("second")
         ctx.save()
@@ -163,21 +165,19 @@ def test_off_row_items_get_the_time_to_live_of_the_row() -> None:
     assert ends() == dict.fromkeys(keys, end_of_row())
 
 
+@created(data=large("first"), state=Receipt.send.succeeded)
 def test_a_task_created_in_a_final_state_has_a_time_to_live_on_all_its_items() -> None:
-    Receipt.create("r-1", data=large("first"), state=Receipt.send.succeeded)
     assert end_of_row() is not None
     assert ends() == {"receipt#data#A#0": end_of_row()}
 
 
 def test_ignoring_a_task_sets_the_time_to_live_of_all_its_items() -> None:
-    Receipt.create("r-1", data=large("first"))
     Receipt.send.ignore("r-1", reason="long " * 200)
     assert end_of_row() is not None
     assert ends() == dict.fromkeys(("receipt#data#A#0", "receipt#errors"), end_of_row())
 
 
 def test_a_success_in_a_transaction_sets_the_time_to_live_of_all_items() -> None:
-    Receipt.create("r-1", data=large("first"))
     with Receipt.send.start("r-1") as ctx:
         ctx.task.data = large("second")
         with ctx.transaction(succeed=True):
@@ -188,7 +188,6 @@ def test_a_success_in_a_transaction_sets_the_time_to_live_of_all_items() -> None
 
 @pytest.mark.parametrize("live_again", [reopen, run_again])
 def test_a_task_that_is_live_again_has_no_time_to_live(live_again: Callable[[], None], clock: StoppedClock) -> None:
-    Receipt.create("r-1", data=large("first"))
     give_up("long " * 200)
     clock.advance(WEEKS)
     live_again()
@@ -200,7 +199,6 @@ def test_a_task_that_is_live_again_has_no_time_to_live(live_again: Callable[[], 
 
 @pytest.mark.parametrize("number", [0, 1, 2])
 def test_a_frozen_worker_sets_no_time_to_live_on_items_of_a_reopened_task(network: Network, number: int) -> None:
-    Receipt.create("r-1", data=large("first"))
     ended: list[str] = []
 
     def frozen(operation: str, request: Any, send: Callable[[], Any]) -> Any:
@@ -229,7 +227,6 @@ def without_keep_for() -> Iterator[None]:
 
 
 def test_a_task_that_an_older_release_expired_is_reopened_with_all_its_data() -> None:
-    Receipt.create("r-1", data=large("first"))
     give_up()
     with without_keep_for():
         reopen()
@@ -237,7 +234,6 @@ def test_a_task_that_an_older_release_expired_is_reopened_with_all_its_data() ->
 
 
 def test_a_task_whose_chunks_were_deleted_first_is_not_found(clock: StoppedClock) -> None:
-    Receipt.create("r-1", data=large("first"))
     give_up()
     clock.advance(timedelta(days=31))
     time_to_live()
@@ -249,7 +245,6 @@ def test_a_task_whose_chunks_were_deleted_first_is_not_found(clock: StoppedClock
 
 
 def test_a_refused_reopen_keeps_the_time_to_live() -> None:
-    Receipt.create("r-1", data=large("first"))
     Receipt.send.run("r-1", lambda _: None)
     end = end_of_row()
     with pytest.raises(TaskAlreadySucceededError):
@@ -259,7 +254,6 @@ def test_a_refused_reopen_keeps_the_time_to_live() -> None:
 
 
 def test_a_reopen_that_another_worker_overtook_restores_the_time_to_live(network: Network) -> None:
-    Receipt.create("r-1", data=large("first"))
     give_up()
 
     def rival() -> None:
@@ -274,7 +268,6 @@ def test_a_reopen_that_another_worker_overtook_restores_the_time_to_live(network
 
 @pytest.mark.parametrize("order", [reopen, run_again])
 def test_a_throttled_operation_restores_the_time_to_live(network: Network, order: Callable[[], None]) -> None:
-    Receipt.create("r-1", data=large("first"))
     give_up("long " * 200)
     end = end_of_row()
     before(network, "BatchGetItem", lambda: setattr(network, "rule", throttled("UpdateItem", SKIPPED_OCCURRENCES)))
@@ -287,7 +280,6 @@ def test_a_throttled_operation_restores_the_time_to_live(network: Network, order
 
 
 def test_a_claim_without_an_answer_restores_the_time_to_live(network: Network) -> None:
-    Receipt.create("r-1", data=large("first"))
     give_up()
     end = end_of_row()
 
@@ -306,7 +298,6 @@ def test_a_claim_without_an_answer_restores_the_time_to_live(network: Network) -
 
 
 def test_the_time_to_live_of_a_later_end_stays(network: Network, clock: StoppedClock) -> None:
-    Receipt.create("r-1", data=large("first"))
     give_up()
 
     def ends_again(operation: str, request: Any, send: Callable[[], Any]) -> Any:

@@ -5,14 +5,13 @@
 import pytest
 
 from tests.support.recorder import recorded
-from tests.support.shop import Order
+from tests.support.shop import Order, created
 from tests.support.workers import Broken
 
-pytestmark = pytest.mark.usefixtures("client", "table")
+pytestmark = pytest.mark.usefixtures("client", "table", "task")
 
 
 def test_what_was_saved_is_there_while_the_block_still_runs() -> None:
-    Order.create("o-1")
     with Order.confirm_payment.start("o-1") as ctx:
         ctx.task.data["page"] = 7
         ctx.save()
@@ -21,7 +20,6 @@ def test_what_was_saved_is_there_while_the_block_still_runs() -> None:
 
 
 def test_what_was_saved_stays_when_the_block_fails() -> None:
-    Order.create("o-1")
     with pytest.raises(Broken), Order.confirm_payment.start("o-1") as ctx:
         ctx.task.data["page"] = 7
         ctx.save()
@@ -30,8 +28,8 @@ def test_what_was_saved_stays_when_the_block_fails() -> None:
     assert Order.get_task("o-1").data == {"page": 7}
 
 
+@created(amount=1000)
 def test_a_value_that_is_assigned_again_after_another_one_was_saved_is_stored() -> None:
-    Order.create("o-1", amount=1000)
     with Order.confirm_payment.start("o-1") as ctx:
         before = ctx.task.amount
         ctx.task.amount = 2000
@@ -41,7 +39,6 @@ def test_a_value_that_is_assigned_again_after_another_one_was_saved_is_stored() 
 
 
 def test_a_save_writes_only_what_changed_since_the_last_one() -> None:
-    Order.create("o-1")
     with Order.confirm_payment.start("o-1") as ctx:
         ctx.task.amount = 1
         ctx.save()
@@ -52,7 +49,6 @@ def test_a_save_writes_only_what_changed_since_the_last_one() -> None:
 
 
 def test_the_success_does_not_write_again_what_was_saved() -> None:
-    Order.create("o-1")
     with recorded() as requests, Order.confirm_payment.start("o-1") as ctx:
         ctx.task.amount = 1
         ctx.save()
@@ -60,7 +56,6 @@ def test_the_success_does_not_write_again_what_was_saved() -> None:
 
 
 def test_a_save_without_a_change_sends_nothing() -> None:
-    Order.create("o-1")
     with Order.confirm_payment.start("o-1") as ctx, recorded() as requests:
         ctx.save()
         assert requests == []

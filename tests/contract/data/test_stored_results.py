@@ -19,7 +19,7 @@ from tests.support.rows import change, nested, stored
 from tests.support.shop import Order, Parcel
 from tests.support.workers import Broken, die, fail, succeed
 
-pytestmark = pytest.mark.usefixtures("table")
+pytestmark = pytest.mark.usefixtures("table", "task")
 
 LABEL = {"label": "L-1", "parcels": [1, 2.5, None, True], "note": "größer"}
 
@@ -29,8 +29,6 @@ def pay(result: object = LABEL, task_id: str = "o-1", **options: Any) -> Any:
 
 
 def test_the_answer_is_stored_with_the_success_and_read_by_id() -> None:
-    Order.create("o-1")
-
     with recorded() as requests:
         assert pay() == LABEL
 
@@ -38,7 +36,6 @@ def test_the_answer_is_stored_with_the_success_and_read_by_id() -> None:
 
 
 def test_a_repeated_call_finds_the_answer_in_the_task_of_its_refusal() -> None:
-    Order.create("o-1")
     pay()
 
     with pytest.raises(TaskAlreadySucceededError) as refused:
@@ -52,7 +49,6 @@ def test_a_repeated_call_finds_the_answer_in_the_task_of_its_refusal() -> None:
 
 
 def test_each_step_has_its_answer_whatever_comes_after_it() -> None:
-    Order.create("o-1")
     pay("paid")
     with Order.ship.start("o-1") as ctx:
         ctx.store_result("shipped")
@@ -63,7 +59,6 @@ def test_each_step_has_its_answer_whatever_comes_after_it() -> None:
 
 
 def test_the_task_of_a_run_has_its_answer_after_the_success() -> None:
-    Order.create("o-1")
     with Order.confirm_payment.start("o-1") as ctx:
         ctx.store_result(LABEL)
         assert Order.confirm_payment.result(ctx.task) is None
@@ -72,8 +67,6 @@ def test_the_task_of_a_run_has_its_answer_after_the_success() -> None:
 
 
 def test_no_answer_is_stored_by_a_run_that_fails() -> None:
-    Order.create("o-1")
-
     def work(ctx: Any) -> None:
         ctx.store_result(LABEL)
         raise Broken
@@ -86,7 +79,6 @@ def test_no_answer_is_stored_by_a_run_that_fails() -> None:
 
 
 def test_a_worker_that_lost_its_lock_does_not_replace_the_answer_of_the_winner(clock: StoppedClock) -> None:
-    Order.create("o-1")
     with pytest.raises(LockLostError), Order.confirm_payment.start("o-1") as ctx:  # noqa: PT012 - its end is refused
         ctx.store_result("the loser's")
         clock.advance(Order.confirm_payment._definition.declared.lock_for * 2)
@@ -97,7 +89,6 @@ def test_a_worker_that_lost_its_lock_does_not_replace_the_answer_of_the_winner(c
 
 @pytest.mark.parametrize("again", ["second", None])
 def test_running_a_finished_step_again_replaces_its_answer(again: str | None) -> None:
-    Order.create("o-1")
     pay("first")
 
     pay(again, also_from=(Order.confirm_payment.succeeded,))
@@ -107,7 +98,6 @@ def test_running_a_finished_step_again_replaces_its_answer(again: str | None) ->
 
 
 def test_the_answer_stays_while_a_later_run_of_the_step_fails_and_is_not_returned() -> None:
-    Order.create("o-1")
     pay("first")
     with pytest.raises(Broken), Order.confirm_payment.start("o-1", also_from=(Order.confirm_payment.succeeded,)):
         raise Broken
@@ -116,7 +106,6 @@ def test_the_answer_stays_while_a_later_run_of_the_step_fails_and_is_not_returne
 
 
 def test_saved_progress_has_no_answer_yet() -> None:
-    Order.create("o-1")
     with Order.confirm_payment.start("o-1") as ctx:
         ctx.store_result(LABEL)
         ctx.task.amount = 1
@@ -142,8 +131,6 @@ def test_saved_progress_has_no_answer_yet() -> None:
     ids=["object", "decimal", "key", "tuple", "nan", "large", "deep", "far too deep"],
 )
 def test_an_answer_that_cannot_be_stored_fails_the_attempt(result: object, why: str) -> None:
-    Order.create("o-1")
-
     with pytest.raises(ValueNotStorableError, match=why) as refused:
         pay(result)
 
@@ -152,7 +139,6 @@ def test_an_answer_that_cannot_be_stored_fails_the_attempt(result: object, why: 
 
 
 def test_the_longest_answer_is_stored_and_the_row_still_has_its_limit() -> None:
-    Order.create("o-1")
     assert (len(pay("x" * 262_142)), len(Order.confirm_payment.result("o-1"))) == (262_142, 262_142)
 
     with pytest.raises(ValueNotStorableError, match="a row holds 409,600: put result#"):
@@ -160,8 +146,6 @@ def test_the_longest_answer_is_stored_and_the_row_still_has_its_limit() -> None:
 
 
 def test_a_transaction_that_records_the_success_stores_the_answer() -> None:
-    Order.create("o-1")
-
     def work(ctx: Any) -> str:
         ctx.store_result("stored")
         with ctx.transaction(succeed=True):
@@ -173,8 +157,6 @@ def test_a_transaction_that_records_the_success_stores_the_answer() -> None:
 
 
 def test_a_transaction_is_refused_that_would_record_the_success_without_its_answer() -> None:
-    Order.create("o-1")
-
     def work(ctx: Any) -> str:
         with ctx.transaction(succeed=True):
             pass
@@ -186,8 +168,6 @@ def test_a_transaction_is_refused_that_would_record_the_success_without_its_answ
 
 
 def test_an_answer_after_the_recorded_success_is_refused() -> None:
-    Order.create("o-1")
-
     def work(ctx: Any) -> None:
         with ctx.transaction(succeed=True):
             pass
@@ -208,7 +188,6 @@ def forget(_: str) -> None:
     ids=["pending", "in progress", "failed"],
 )
 def test_a_task_that_has_not_succeeded_has_no_answer(prepare: Callable[[str], None]) -> None:
-    Order.create("o-1")
     prepare("o-1")
 
     assert Order.confirm_payment.result("o-1") is None
@@ -216,7 +195,7 @@ def test_a_task_that_has_not_succeeded_has_no_answer(prepare: Callable[[str], No
 
 def test_the_answer_of_a_missing_task_is_an_error() -> None:
     with pytest.raises(TaskNotFoundError):
-        Order.confirm_payment.result("o-1")
+        Order.confirm_payment.result("nothing")
 
 
 @pytest.mark.parametrize("task", [None, 5, Parcel("o-1")], ids=repr)
@@ -228,7 +207,6 @@ def test_what_is_no_task_of_the_use_case_has_no_answer(task: Any) -> None:
 
 @pytest.mark.parametrize("value", [{"S": "{"}, {"N": "5"}], ids=repr)
 def test_an_answer_that_another_program_has_damaged_is_an_error_that_names_the_task(value: dict[str, str]) -> None:
-    Order.create("o-1")
     pay()
     change(Order, "o-1", **{"result#10": value})
     with pytest.raises(TrackerError, match="Order 'o-1' cannot be read: result#10"):

@@ -16,10 +16,11 @@ from pynamodb_tracker.model.row import damages_of, readable
 from tests.contract.odd_rows import Odd
 from tests.contract.odd_values import columns, nothing
 from tests.support.rows import change, nested, stored
-from tests.support.shop import AppTask
+from tests.support.shop import AppTask, created
 from tests.support.workers import die
 
-pytestmark = pytest.mark.usefixtures("table")
+pytestmark = pytest.mark.usefixtures("table", "task")
+CREATED = Odd, "o-1"
 
 UNREADABLE: dict[str, Any] = {
     "number": {"S": "x"},
@@ -32,7 +33,6 @@ UNREADABLE: dict[str, Any] = {
 
 @columns("name")([*UNREADABLE, "data"])
 def test_a_block_that_touches_an_unreadable_attribute_fails_and_the_error_names_it(name: str) -> None:
-    Odd.create("o-1")
     change(Odd, "o-1", **{name: UNREADABLE.get(name, {"N": "5"})})
     with (
         pytest.raises(TrackerError, match=f"'o-1' cannot be read: {name}") as raised,
@@ -47,7 +47,6 @@ def test_a_block_that_touches_an_unreadable_attribute_fails_and_the_error_names_
 
 @columns("name")([*UNREADABLE, "data"])
 def test_a_block_that_does_not_touch_an_unreadable_attribute_succeeds_and_leaves_it_as_it_is(name: str) -> None:
-    Odd.create("o-1")
     value = UNREADABLE.get(name, {"N": "5"})
     change(Odd, "o-1", **{name: value})
     with Odd.work.start("o-1") as ctx:
@@ -56,7 +55,6 @@ def test_a_block_that_does_not_touch_an_unreadable_attribute_succeeds_and_leaves
 
 
 def test_a_block_can_replace_what_cannot_be_read() -> None:
-    Odd.create("o-1")
     change(Odd, "o-1", number={"S": "x"}, data={"N": "5"})
     with Odd.work.start("o-1") as ctx:
         ctx.task.number = 7
@@ -66,14 +64,12 @@ def test_a_block_can_replace_what_cannot_be_read() -> None:
 
 @columns("name")([*UNREADABLE])
 def test_a_row_that_cannot_be_read_can_be_deleted(name: str) -> None:
-    Odd.create("o-1")
     change(Odd, "o-1", **{name: UNREADABLE[name]})
     Odd.delete_task("o-1")
     assert sum(Odd.counts().values()) == 0
 
 
 def test_a_row_whose_status_cannot_be_read_says_so() -> None:
-    Odd.create("o-1")
     change(Odd, "o-1", status={"S": "10"})
     (task,) = Odd.scan()
     assert repr(task) == "<Odd 'o-1', unreadable: status>"
@@ -81,7 +77,6 @@ def test_a_row_whose_status_cannot_be_read_says_so() -> None:
 
 @columns("name")([*UNREADABLE, "data"])
 def test_a_row_with_an_unreadable_attribute_is_read_and_raises_where_it_is_touched(name: str) -> None:
-    Odd.create("o-1")
     change(Odd, "o-1", **{name: UNREADABLE.get(name, {"N": "5"})})
     (queried,), (due,) = Odd.work.pending.query(), Odd.work.due()
     (paged,) = Odd.work.pending.page().tasks
@@ -94,7 +89,6 @@ def test_a_row_with_an_unreadable_attribute_is_read_and_raises_where_it_is_touch
 
 
 def test_a_row_with_an_unreadable_attribute_is_ignored_and_reopened_like_any_other() -> None:
-    Odd.create("o-1")
     change(Odd, "o-1", number=UNREADABLE["number"])
     Odd.work.ignore("o-1", reason="correct it")
     assert Odd.work.reopen("o-1").state == Odd.work.pending
@@ -104,7 +98,6 @@ def test_a_row_with_an_unreadable_attribute_is_ignored_and_reopened_like_any_oth
 
 @columns("name")([*UNREADABLE, "data"])
 def test_a_block_can_remove_what_cannot_be_read(name: str) -> None:
-    Odd.create("o-1")
     change(Odd, "o-1", **{name: UNREADABLE.get(name, {"N": "5"})})
     with Odd.work.start("o-1") as ctx:
         setattr(ctx.task, name, None)
@@ -131,7 +124,6 @@ ENDLESS = {
     ]
 )
 def test_a_pointer_to_data_that_cannot_be_read_raises_only_where_the_data_is_touched(pointer: Any) -> None:
-    Odd.create("o-1")
     change(Odd, "o-1", data={"M": pointer})
     with pytest.raises(TrackerError, match="'o-1' cannot be read: data"), Odd.work.start("o-1") as ctx:
         len(ctx.task.data)
@@ -142,7 +134,6 @@ def test_a_pointer_to_data_that_cannot_be_read_raises_only_where_the_data_is_tou
 
 @columns("depth")([1, 100_000])
 def test_data_that_is_no_json_raises_where_it_is_touched_and_can_be_replaced(depth: int) -> None:
-    Odd.create("o-1")
     change(Odd, "o-1", data={"S": "[" * depth})
     with pytest.raises(TrackerError, match="'o-1' cannot be read: data"):
         len(Odd.get_task("o-1").data)
@@ -153,7 +144,6 @@ def test_data_that_is_no_json_raises_where_it_is_touched_and_can_be_replaced(dep
 
 def test_json_of_other_programs_that_is_nested_deeper_than_ours_is_read_and_stays_as_it_is() -> None:
     text = f'{{"a":{json.dumps(nested(300))}}}'
-    Odd.create("o-1")
     change(Odd, "o-1", data={"S": text}, json={"S": text})
 
     with Odd.work.start("o-1") as ctx:
@@ -165,9 +155,9 @@ def test_json_of_other_programs_that_is_nested_deeper_than_ours_is_read_and_stay
     }  # fmt: skip
 
 
+@created(text="x")
 @columns("copied")([copy, deepcopy, lambda row: pickle.loads(pickle.dumps(row))])  # noqa: S301 - its own
 def test_a_copy_of_a_row_has_the_same_unreadable_attributes(copied: Callable[[Odd], Odd]) -> None:
-    Odd.create("o-1", text="x")
     change(Odd, "o-1", number=UNREADABLE["number"])
     task = copied(Odd.get_task("o-1"))
     assert task.text == "x"
@@ -205,15 +195,14 @@ def test_a_value_that_does_not_read_back_creates_no_task() -> None:
 
 @columns("name", "value")([("blockers", {"S": "x"}), ("awaited_signals", {"S": "paid"}), ("due_time", {"S": "0000"})])
 def test_what_a_task_waits_for_is_not_taken_for_nothing_if_it_cannot_be_read(name: str, value: Any) -> None:
-    Odd.create("o-1")
     change(Odd, "o-1", **{name: value})
     (task,) = Odd.scan()
     with pytest.raises(TrackerError, match=f"'o-1' cannot be read: {name}"):
         task.waits_for  # noqa: B018 - it raises
 
 
+@created(text="x")
 def test_a_row_as_far_as_it_can_be_read_has_no_value_for_damaged_attributes_of_the_tracker() -> None:
-    Odd.create("o-1", text="x")
     change(Odd, "o-1", number=UNREADABLE["number"], worker={"N": "1"})
     (task,) = Odd.scan()
     view = readable(task)
@@ -226,16 +215,15 @@ def test_a_row_as_far_as_it_can_be_read_has_no_value_for_damaged_attributes_of_t
 
 
 def test_a_create_meets_a_row_whose_creation_cannot_be_read() -> None:
-    Odd.create("o-1")
     change(Odd, "o-1", creation={"N": "1"})
     with pytest.raises(TaskAlreadyExistsError):
         Odd.create("o-1")
 
 
 def test_due_shows_a_task_whose_last_error_cannot_be_read() -> None:
-    Odd.create_many(["bad", "good"])
+    Odd.create("bad")
     change(Odd, "bad", last_error={"N": "1"})
-    assert {task.task_id for task in Odd.work.due()} == {"bad", "good"}
+    assert {task.task_id for task in Odd.work.due()} == {"bad", "o-1"}
     assert list(Odd.work.due(error_contains="1")) == []
 
 
@@ -252,7 +240,6 @@ BROKEN: dict[str, Any] = {
 
 @columns("name")([*BROKEN])
 def test_an_attribute_of_the_tracker_that_cannot_be_read_is_not_taken_for_absent(name: str) -> None:
-    Odd.create("o-1")
     change(Odd, "o-1", **{name: BROKEN[name]})
     (task,) = Odd.work.pending.query()
     with pytest.raises(TrackerError, match=f"'o-1' cannot be read: {name}"):
@@ -274,7 +261,7 @@ def test_a_damaged_abandoned_row_does_not_stop_others(name: str, clock: StoppedC
 
 
 def test_an_index_entry_with_an_unreadable_time_comes_first() -> None:
-    Odd.create_many(["bad", "good"])
+    Odd.create("bad")
     change(Odd, "bad", due_time={"S": "0000"})
     assert Odd.work.pending in Odd.work.next_due()
-    assert Odd.work.run_all(nothing).succeeded == ["bad", "good"]
+    assert Odd.work.run_all(nothing).succeeded == ["bad", "o-1"]

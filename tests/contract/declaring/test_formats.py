@@ -15,10 +15,10 @@ from pynamodb_tracker.model.worker_name import this_worker
 from tests.support.network import Network, silent
 from tests.support.recorder import recorded
 from tests.support.rows import change, stored
-from tests.support.shop import Order, Parcel
+from tests.support.shop import Order, Parcel, created
 from tests.support.workers import die, succeed
 
-pytestmark = pytest.mark.usefixtures("table")
+pytestmark = pytest.mark.usefixtures("table", "task")
 
 STEP = Order.confirm_payment
 
@@ -35,7 +35,6 @@ def start(**options: Any) -> None:
 
 
 def test_a_new_task_has_the_format_of_this_version() -> None:
-    Order.create("o-1")
     assert (stored(Order, "o-1")["v"], Order.get_task("o-1").format_version) == ({"N": "1"}, 1)
 
 
@@ -48,7 +47,6 @@ COMMANDS: dict[str, Callable[[], object]] = {
 
 
 def test_a_row_without_a_format_is_damaged() -> None:
-    Order.create("o-1")
     change(Order, "o-1", v=None)
     before = stored(Order, "o-1")
     for command in COMMANDS.values():
@@ -58,9 +56,10 @@ def test_a_row_without_a_format_is_damaged() -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize("state", [STEP.pending, STEP.failed, STEP.ignored], ids=str)
-def test_what_changes_a_task_leaves_a_row_of_a_later_version_as_it_is(state: Any, command: str) -> None:
-    Order.create("o-1", state=state)
+@pytest.mark.parametrize(
+    "task", [{"state": STEP.pending}, {"state": STEP.failed}, {"state": STEP.ignored}], indirect=True
+)
+def test_what_changes_a_task_leaves_a_row_of_a_later_version_as_it_is(command: str) -> None:
     before = later()
     with pytest.raises(TaskFormatError, match="a later version of pynamodb_tracker wrote it in format 2") as caught:
         COMMANDS[command]()
@@ -68,7 +67,6 @@ def test_what_changes_a_task_leaves_a_row_of_a_later_version_as_it_is(state: Any
 
 
 def test_a_running_task_of_a_later_version_is_neither_released_nor_taken_over(clock: StoppedClock) -> None:
-    Order.create("o-1")
     die(STEP, "o-1")
     before = later()
     with pytest.raises(TaskFormatError):
@@ -81,7 +79,6 @@ def test_a_running_task_of_a_later_version_is_neither_released_nor_taken_over(cl
 
 
 def test_a_task_of_a_later_version_without_attempts_left_is_not_ignored() -> None:
-    Order.create("o-1")
     before = later(attempt={"N": "3"})
     with pytest.raises(TaskFormatError):
         start()
@@ -89,15 +86,14 @@ def test_a_task_of_a_later_version_without_attempts_left_is_not_ignored() -> Non
 
 
 def test_without_details_the_refusal_is_one_request() -> None:
-    Order.create("o-1")
     later()
     with pytest.raises(TaskNotStartableError) as caught, recorded() as requests:
         start(detailed_error=False)
     assert (type(caught.value), requests.operations) == (TaskNotStartableError, ["UpdateItem"])
 
 
+@created(state=Order.ship.ignored)
 def test_a_claim_from_another_state_is_refused_as_well() -> None:
-    Order.create("o-1", state=Order.ship.ignored)
     before = later()
     with pytest.raises(TaskFormatError):
         start(also_from=(Order.ship.ignored,))
@@ -105,7 +101,6 @@ def test_a_claim_from_another_state_is_refused_as_well() -> None:
 
 
 def test_a_claim_without_an_answer_leaves_no_token_in_a_row_of_a_later_version(network: Network) -> None:
-    Order.create("o-1")
     before = later()
     network.rule = silent("UpdateItem")
     with pytest.raises(UpdateError) as caught:
@@ -115,7 +110,6 @@ def test_a_claim_without_an_answer_leaves_no_token_in_a_row_of_a_later_version(n
 
 
 def test_a_run_that_began_before_ends() -> None:
-    Order.create("o-1")
     with STEP.start("o-1") as ctx:
         later()
         ctx.task.amount = 5
@@ -124,15 +118,14 @@ def test_a_run_that_began_before_ends() -> None:
 
 
 def test_a_batch_refuses_it_and_goes_on() -> None:
-    Order.create("o-1")
     later()
     Order.create("o-2")
     report = STEP.run_all(lambda _: None)
     assert (report.succeeded, list(map(type, report.refused.values()))) == (["o-2"], [TaskFormatError])
 
 
+@created(amount=5)
 def test_readers_find_a_task_of_a_later_version() -> None:
-    Order.create("o-1", amount=5)
     later(news={"S": "unknown here"})
     for task in (Order.get_task("o-1"), *STEP.pending.query(), *STEP.pending.page().tasks, *STEP.due()):
         assert (task.amount, task.format_version) == (5, LATEST_FORMAT + 1)
@@ -140,7 +133,6 @@ def test_readers_find_a_task_of_a_later_version() -> None:
 
 
 def test_a_row_that_this_version_cannot_read_is_reported_as_one_of_a_later_version() -> None:
-    Order.create("o-1")
     later(create_time={"S": "in another form"})
     for command in (lambda: Order.get_task("o-1"), start):
         with pytest.raises(TaskFormatError, match="'o-1'"):
@@ -148,7 +140,6 @@ def test_a_row_that_this_version_cannot_read_is_reported_as_one_of_a_later_versi
 
 
 def test_a_success_that_a_parent_of_a_later_version_prevents_uses_up_no_attempt() -> None:
-    Order.create("o-1")
     STEP.run("o-1", lambda ctx: ctx.create(Parcel, "p-1", wait=True))
     before = later()
     with pytest.raises(TaskFormatError, match="count a task that has ended for"):

@@ -14,7 +14,7 @@ from tests.support.rows import change
 from tests.support.shop import AppTask, Order
 from tests.support.workers import Broken, die, fail, succeed
 
-pytestmark = pytest.mark.usefixtures("table")
+pytestmark = pytest.mark.usefixtures("table", "task")
 
 OVER = timedelta(minutes=5, seconds=3)
 """From the claim until the lock of a dead worker has expired for all workers."""
@@ -40,7 +40,6 @@ def killed(task_id: str, clock: StoppedClock, times: int) -> None:
 
 
 def test_attempts_are_counted_from_one() -> None:
-    Order.create("o-1")
     assert Order.get_task("o-1").attempt == 0
     fail(Order.confirm_payment, "o-1")
     assert Order.get_task("o-1").attempt == 1
@@ -49,14 +48,12 @@ def test_attempts_are_counted_from_one() -> None:
 
 
 def test_the_last_attempt_ends_ignored() -> None:
-    Order.create("o-1")
     for expected in (Order.confirm_payment.failed, Order.confirm_payment.failed, Order.confirm_payment.ignored):
         fail(Order.confirm_payment, "o-1")
         assert Order.get_task("o-1").state == expected
 
 
 def test_the_next_step_begins_with_its_first_attempt() -> None:
-    Order.create("o-1")
     fail(Order.confirm_payment, "o-1")
     succeed(Order.confirm_payment, "o-1")
     with Order.ship.start("o-1") as ctx:
@@ -64,7 +61,6 @@ def test_the_next_step_begins_with_its_first_attempt() -> None:
 
 
 def test_the_errors_of_a_task_say_that_its_workers_died(clock: StoppedClock) -> None:
-    Order.create("o-1")
     killed("o-1", clock, 3)
     with pytest.raises(TaskIgnoredError) as caught, Order.confirm_payment.start("o-1"):
         pytest.fail("no attempt is left")
@@ -90,14 +86,12 @@ def test_a_task_may_lose_more_than_a_hundred_workers(clock: StoppedClock) -> Non
 
 
 def test_deaths_and_failures_count_together(clock: StoppedClock) -> None:
-    Order.create("o-1")
     killed("o-1", clock, 2)
     fail(Order.confirm_payment, "o-1")
     assert Order.get_task("o-1").state == Order.confirm_payment.ignored
 
 
 def test_a_limit_that_was_lowered_since_ignores_a_waiting_task() -> None:
-    Order.create("o-1")
     fail(Order.confirm_payment, "o-1")
     change(Order, "o-1", attempt={"N": "3"})  # as when max_attempts was 5
     with pytest.raises(TaskIgnoredError), Order.confirm_payment.start("o-1"):
@@ -106,7 +100,6 @@ def test_a_limit_that_was_lowered_since_ignores_a_waiting_task() -> None:
 
 
 def test_a_task_without_attempts_left_is_not_set_aside_before_its_lock_expires() -> None:
-    Order.create("o-1")
     fail(Order.confirm_payment, "o-1")
     fail(Order.confirm_payment, "o-1")
     with Order.confirm_payment.start("o-1") as ctx:
@@ -117,7 +110,6 @@ def test_a_task_without_attempts_left_is_not_set_aside_before_its_lock_expires()
 
 
 def test_without_detail_a_used_up_task_costs_one_request(clock: StoppedClock) -> None:
-    Order.create("o-1")
     killed("o-1", clock, 3)
     with (
         recorded() as requests,
@@ -129,7 +121,6 @@ def test_without_detail_a_used_up_task_costs_one_request(clock: StoppedClock) ->
 
 
 def test_each_claim_has_a_higher_fence_whatever_happens_between(clock: StoppedClock) -> None:
-    Order.create("o-1")
     fences = []
 
     def claim() -> None:

@@ -14,10 +14,10 @@ from pynamodb_tracker.testing import StoppedClock
 from pynamodb_tracker.writes.lock import new_token
 from tests.support.network import SKIPPED_OCCURRENCES, Network, error, passing, throttled
 from tests.support.rows import change, stored
-from tests.support.shop import Order
+from tests.support.shop import Order, created
 from tests.support.workers import die
 
-pytestmark = pytest.mark.usefixtures("table")
+pytestmark = pytest.mark.usefixtures("table", "task")
 
 
 class TimeLimit(Exception):  # noqa: N818 - a user's own
@@ -37,7 +37,6 @@ def never(_: Any) -> None:
 
 
 def test_a_repeated_claim_whose_row_cannot_be_read_is_released(network: Network) -> None:
-    Order.create("o-1")
     unread = throttled("GetItem", SKIPPED_OCCURRENCES)
 
     def met_itself(operation: str, _request: Any, send: Callable[[], Any]) -> Any:
@@ -55,7 +54,6 @@ def test_a_repeated_claim_whose_row_cannot_be_read_is_released(network: Network)
 
 
 def test_a_claim_with_a_late_answer_that_cannot_be_extended_is_released(network: Network, clock: StoppedClock) -> None:
-    Order.create("o-1")
     unextended = throttled("UpdateItem")
 
     def late(_operation: str, _request: Any, send: Callable[[], Any]) -> Any:
@@ -72,8 +70,6 @@ def test_a_claim_with_a_late_answer_that_cannot_be_extended_is_released(network:
 
 @pytest.mark.parametrize("stop", STOPS, ids=lambda stop: type(stop).__name__)
 def test_an_interrupted_claim_is_released(network: Network, stop: BaseException) -> None:
-    Order.create("o-1")
-
     def cut_short(_operation: str, _request: Any, send: Callable[[], Any]) -> Any:
         network.rule = passing
         send()
@@ -92,8 +88,6 @@ def test_an_interrupted_claim_is_released(network: Network, stop: BaseException)
 def test_an_interrupt_during_the_success_propagates_after_it_is_recorded(
     network: Network, stop: BaseException, applied: Any
 ) -> None:
-    Order.create("o-1")
-
     def cut_short(_operation: str, _request: Any, send: Callable[[], Any]) -> Any:
         network.rule = passing
         if applied:
@@ -109,7 +103,6 @@ def test_an_interrupt_during_the_success_propagates_after_it_is_recorded(
 
 
 def test_a_claim_that_was_never_applied_is_reported_as_not_applied(network: Network) -> None:
-    Order.create("o-1")
     network.rule = throttled("UpdateItem", SKIPPED_OCCURRENCES)
     with pytest.raises(PynamoDBConnectionError) as told:
         Order.confirm_payment.run("o-1", never)
@@ -117,9 +110,8 @@ def test_a_claim_that_was_never_applied_is_reported_as_not_applied(network: Netw
     assert Order.get_task("o-1").fence == 0
 
 
+@created(state=Order.deliver.failed)
 def test_a_claim_that_was_refused_before_the_table_failed_gives_nothing_back(network: Network) -> None:
-    Order.create("o-1", state=Order.deliver.failed)
-
     operations: list[str] = []
 
     def denied_in_the_end(operation: str, _request: Any, send: Callable[[], Any]) -> Any:
@@ -137,7 +129,6 @@ def test_a_claim_that_was_refused_before_the_table_failed_gives_nothing_back(net
 
 @pytest.mark.parametrize("number", [1, 2])
 def test_a_claim_that_was_interrupted_before_it_arrived_is_refused_when_it_does(network: Network, number: int) -> None:
-    Order.create("o-1")
     late: list[Callable[[], Any]] = []
     claims: list[str] = []
     if number == 2:  # the clock of the last one to claim was ahead, so the first claim is refused
@@ -170,7 +161,6 @@ def has_a_status_of_another_version() -> None:
 def test_an_interrupted_claim_of_a_task_that_another_worker_holds_may_still_lock_it(
     network: Network, caplog: pytest.LogCaptureFixture, held: Callable[[], None]
 ) -> None:
-    Order.create("o-1")
     held()
 
     def cut_short(_operation: str, _request: Any, _send: Callable[[], Any]) -> Any:
@@ -189,8 +179,6 @@ def test_an_interrupted_claim_of_a_task_that_another_worker_holds_may_still_lock
 def test_an_end_that_is_interrupted_twice_is_noted_and_logged(
     network: Network, caplog: pytest.LogCaptureFixture
 ) -> None:
-    Order.create("o-1")
-
     def cut_short(_operation: str, _request: Any, _send: Callable[[], Any]) -> Any:
         raise TimeLimit
 
@@ -205,8 +193,6 @@ def test_an_end_that_is_interrupted_twice_is_noted_and_logged(
 def test_an_interrupt_says_that_the_failure_which_it_hides_is_not_on_record(
     network: Network, caplog: pytest.LogCaptureFixture
 ) -> None:
-    Order.create("o-1")
-
     def cut_short(_operation: str, _request: Any, _send: Callable[[], Any]) -> Any:
         network.rule = passing
         raise TimeLimit
@@ -224,8 +210,6 @@ def test_an_interrupt_says_that_the_failure_which_it_hides_is_not_on_record(
 
 
 def test_the_error_of_a_transaction_that_a_block_has_caught_says_once_that_its_failure_is_not_on_record() -> None:
-    Order.create("o-1")
-
     def lose(ctx: Any) -> None:
         with suppress(TimeLimit), ctx.transaction(succeed=True):
             raise TimeLimit
@@ -239,7 +223,6 @@ def test_the_error_of_a_transaction_that_a_block_has_caught_says_once_that_its_f
 def test_a_time_limit_while_values_are_serialized_is_raised_after_the_success_is_recorded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    Order.create("o-1")
     left = [TimeLimit()]
     original = UnicodeAttribute.serialize
 
@@ -255,8 +238,8 @@ def test_a_time_limit_while_values_are_serialized_is_raised_after_the_success_is
     assert (task.state, task.tracking_no, task.errors) == (Order.ship.pending, "T-1", [])
 
 
+@created(tracking_no="T-1")
 def test_a_time_limit_while_the_row_is_read_releases_the_claim(monkeypatch: pytest.MonkeyPatch) -> None:
-    Order.create("o-1", tracking_no="T-1")
     left = [TimeLimit()]
     original = UnicodeAttribute.deserialize
 
@@ -272,7 +255,6 @@ def test_a_time_limit_while_the_row_is_read_releases_the_claim(monkeypatch: pyte
 
 
 def test_a_run_that_is_left_without_its_end_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    Order.create("o-1")
     run = Order.confirm_payment.start("o-1")
     run.__enter__()
     del run

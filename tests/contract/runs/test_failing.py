@@ -6,14 +6,13 @@ import pytest
 
 from pynamodb_tracker import GiveUp, TaskIgnoredError
 from pynamodb_tracker.clock import StoppedClock
-from tests.support.shop import Order
+from tests.support.shop import Order, created
 from tests.support.workers import Broken, FrozenError, fail
 
-pytestmark = pytest.mark.usefixtures("client", "table")
+pytestmark = pytest.mark.usefixtures("client", "table", "task")
 
 
 def test_the_exception_of_the_block_propagates_unchanged() -> None:
-    Order.create("o-1")
     error, cause = Broken("it broke", 5), KeyError("because")
     error.__cause__ = cause
     with pytest.raises(Broken) as caught, Order.confirm_payment.start("o-1"):
@@ -25,19 +24,16 @@ def test_the_exception_of_the_block_propagates_unchanged() -> None:
 
 @pytest.mark.parametrize("error", [StopIteration(3), StopAsyncIteration(), RuntimeError("generator didn't stop")])
 def test_exceptions_that_generators_use_propagate_unchanged_too(error: Exception) -> None:
-    Order.create("o-1")
     fail(Order.confirm_payment, "o-1", error)
     assert Order.get_task("o-1").state == Order.confirm_payment.failed
 
 
 def test_a_frozen_exception_propagates_unchanged_and_is_recorded() -> None:
-    Order.create("o-1")
     fail(Order.confirm_payment, "o-1", FrozenError("it broke"))
     assert Order.get_task("o-1").errors[-1].type == "FrozenError"
 
 
 def test_skip_error_suppresses_the_exception_once_it_is_recorded() -> None:
-    Order.create("o-1")
     with Order.confirm_payment.start("o-1", skip_error=True):
         raise Broken("swallowed")
     task = Order.get_task("o-1")
@@ -45,14 +41,12 @@ def test_skip_error_suppresses_the_exception_once_it_is_recorded() -> None:
 
 
 def test_skip_error_suppresses_give_up_too() -> None:
-    Order.create("o-1")
     with Order.confirm_payment.start("o-1", skip_error=True):
         raise GiveUp("no such customer")
     assert Order.get_task("o-1").state == Order.confirm_payment.ignored
 
 
 def test_skip_error_does_not_hide_a_refusal_within_another_block() -> None:
-    Order.create("o-1")
     Order.create("o-2", state=Order.ship.ignored)
     with (
         Order.confirm_payment.start("o-1"),
@@ -62,8 +56,8 @@ def test_skip_error_does_not_hide_a_refusal_within_another_block() -> None:
         pytest.fail("the block runs")
 
 
+@created(amount=1, data={"a": 1})
 def test_nothing_that_the_block_assigned_is_saved() -> None:
-    Order.create("o-1", amount=1, data={"a": 1})
     with pytest.raises(Broken), Order.confirm_payment.start("o-1") as ctx:
         ctx.task.amount = 2
         ctx.task.data["a"] = 2
@@ -73,7 +67,6 @@ def test_nothing_that_the_block_assigned_is_saved() -> None:
 
 
 def test_the_record_says_what_when_where_and_who(clock: StoppedClock) -> None:
-    Order.create("o-1")
     fail(Order.confirm_payment, "o-1", Broken("the gateway is down"))
     task = Order.get_task("o-1")
     (failure,) = task.errors
@@ -83,7 +76,6 @@ def test_the_record_says_what_when_where_and_who(clock: StoppedClock) -> None:
 
 
 def test_the_records_of_several_attempts_are_kept_oldest_first() -> None:
-    Order.create("o-1")
     fail(Order.confirm_payment, "o-1", Broken("first"))
     fail(Order.confirm_payment, "o-1", Broken("second"))
     task = Order.get_task("o-1")
@@ -91,7 +83,6 @@ def test_the_records_of_several_attempts_are_kept_oldest_first() -> None:
 
 
 def test_failures_that_look_alike_are_all_recorded(clock: StoppedClock) -> None:
-    Order.create("o-1")
     for _ in range(2):  # at the same time, because the clock is stopped
         fail(Order.confirm_payment, "o-1")
         Order.confirm_payment.reopen("o-1")
@@ -99,7 +90,6 @@ def test_failures_that_look_alike_are_all_recorded(clock: StoppedClock) -> None:
 
 
 def test_the_row_in_the_context_shows_the_failure_afterwards() -> None:
-    Order.create("o-1")
     with Order.confirm_payment.start("o-1", skip_error=True) as ctx:
         raise Broken("it broke")
     assert (ctx.task.state, ctx.task.errors[-1].message) == (Order.confirm_payment.failed, "it broke")

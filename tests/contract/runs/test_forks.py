@@ -15,7 +15,7 @@ from tests.support.network import Network
 from tests.support.shop import Order
 
 pytestmark = [
-    pytest.mark.usefixtures("table"),
+    pytest.mark.usefixtures("table", "task"),
     pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork"),
     pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning"),  # of threads: the child starts none
 ]
@@ -80,21 +80,18 @@ def spoil(ctx: ExecutionContext[Order]) -> dict[str, str]:
     ids=["sys.exit", "an error", "nothing"],
 )
 def test_a_child_that_leaves_the_block_records_nothing(network: Network, leave: Act, left: str | None) -> None:
-    Order.create("o-1")
     assert forked(network, leave) == ({"did": None} if left is None else {"left": left})
     task = Order.get_task("o-1")
     assert (task.state, task.amount, task.errors) == (Order.ship.pending, 1, [])
 
 
 def test_the_failure_of_the_parent_is_recorded_after_a_child_has_left_the_block(network: Network) -> None:
-    Order.create("o-1")
     with pytest.raises(LookupError):
         forked(network, lambda _: None, error=LookupError)
     assert Order.get_task("o-1").errors[-1].type == "LookupError"
 
 
 def test_a_child_cannot_write_for_the_run_of_its_parent(network: Network) -> None:
-    Order.create("o-1")
     did = forked(network, spoil)["did"]
     assert (did.pop("lock_lost"), len(did)) == ("True", 5)
     for message in did.values():
@@ -103,7 +100,6 @@ def test_a_child_cannot_write_for_the_run_of_its_parent(network: Network) -> Non
 
 
 def test_a_transaction_of_the_parent_cannot_be_committed_in_a_child() -> None:
-    Order.create("o-1")
     answer, told = os.pipe()
     with STEP.start("o-1") as ctx, ctx.transaction(succeed=True) as transaction:
         if os.fork() == 0:
@@ -116,7 +112,6 @@ def test_a_transaction_of_the_parent_cannot_be_committed_in_a_child() -> None:
 
 
 def test_a_process_that_was_forked_before_the_claim_runs_tasks_with_a_client_of_its_own() -> None:
-    Order.create("o-1")
     connection: Any = Order.tracker.connection().connection
     client, session, (answer, told) = connection.client, connection.session, os.pipe()
     begun, ended = threading.Event(), threading.Event()

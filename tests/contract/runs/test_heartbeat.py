@@ -17,10 +17,10 @@ from pynamodb_tracker.transitions import StepStatements
 from tests.support.paced_clock import PATIENCE, PacedClock, heart, paced
 from tests.support.recorder import recorded
 from tests.support.rows import client, index_entries, stored
-from tests.support.shop import AppTask, Order
+from tests.support.shop import AppTask, Order, created
 from tests.support.workers import die, fail
 
-pytestmark = pytest.mark.usefixtures("table")
+pytestmark = pytest.mark.usefixtures("table", "task")
 
 LOCK = timedelta(minutes=5)
 THIRD = LOCK / 3
@@ -52,22 +52,20 @@ def failing(error: Exception) -> Iterator[None]:
 
 
 def test_a_heartbeat_extends_the_lock_after_a_third_of_its_time(clock: PacedClock) -> None:
-    Order.create("o-1")
     with Order.confirm_payment.start("o-1", heartbeat=True) as ctx:
         assert (clock.pause(), clock.beat(THIRD)) == (THIRD.total_seconds(), THIRD.total_seconds())
         assert ctx.lock_expire_time == clock.now() + LOCK == Order.get_task("o-1").lock_expire_time
 
 
 def test_a_third_is_one_of_the_time_that_this_run_was_started_with(clock: PacedClock) -> None:
-    Order.create("o-1")
     with Order.confirm_payment.start("o-1", lock_for=timedelta(hours=1), heartbeat=True) as ctx:
         assert clock.pause() == timedelta(minutes=20).total_seconds()
         clock.beat(timedelta(minutes=20))
         assert ctx.lock_expire_time == clock.now() + timedelta(hours=1)
 
 
+@created(amount=1)
 def test_a_beat_is_one_request_and_writes_the_end_of_the_lock_alone(clock: PacedClock) -> None:
-    Order.create("o-1", amount=1)
     with Order.confirm_payment.start("o-1", heartbeat=True) as ctx, recorded() as requests:
         ctx.task.amount = 2
         before = index_entries(AppTask), stored(Order, "o-1")
@@ -80,7 +78,6 @@ def test_a_beat_is_one_request_and_writes_the_end_of_the_lock_alone(clock: Paced
 
 
 def test_a_block_may_outlive_its_lock_many_times(clock: PacedClock) -> None:
-    Order.create("o-1")
     with Order.confirm_payment.start("o-1", heartbeat=True) as ctx:
         clock.pause()
         for _ in range(12):
@@ -93,7 +90,6 @@ def test_a_block_may_outlive_its_lock_many_times(clock: PacedClock) -> None:
 
 
 def test_without_heartbeat_there_is_no_thread_and_the_lock_ends(clock: PacedClock) -> None:
-    Order.create("o-1")
     with Order.confirm_payment.start("o-1") as ctx:
         assert heart() is None
         clock.advance(THIRD)
@@ -101,19 +97,17 @@ def test_without_heartbeat_there_is_no_thread_and_the_lock_ends(clock: PacedCloc
 
 
 def test_run_takes_a_heartbeat(clock: PacedClock) -> None:
-    Order.create("o-1")
     assert Order.confirm_payment.run("o-1", lambda _: clock.pause(), heartbeat=True) == THIRD.total_seconds()
 
 
 def test_run_all_takes_a_heartbeat_for_each_task(clock: PacedClock) -> None:
     pauses = []
-    Order.create_many(["o-1", "o-2"])
+    Order.create("o-2")
     report = Order.confirm_payment.run_all(lambda _: pauses.append(clock.pause()), heartbeat=True)
     assert (len(report.succeeded), pauses) == (2, [THIRD.total_seconds()] * 2)
 
 
 def test_a_longer_extension_by_the_block_saves_beats(clock: PacedClock) -> None:
-    Order.create("o-1")
     with Order.confirm_payment.start("o-1", heartbeat=True) as ctx:
         clock.pause()
         ctx.extend_lock(timedelta(hours=1))
@@ -137,7 +131,6 @@ def test_an_extension_that_is_answered_late_does_not_shorten_the_lock(
             ctx.extend_lock(timedelta(hours=1))
         return answer
 
-    Order.create("o-1")
     with Order.confirm_payment.start("o-1") as ctx, monkeypatch.context() as patch:
         patch.setattr(StepStatements, "send", overtake)
         ctx.extend_lock(timedelta(minutes=6))
@@ -149,7 +142,6 @@ def test_an_extension_that_is_answered_late_does_not_shorten_the_lock(
 def test_a_beat_that_fails_is_tried_again_soon_and_logged(
     clock: PacedClock, caplog: pytest.LogCaptureFixture, error: Exception
 ) -> None:
-    Order.create("o-1")
     with Order.confirm_payment.start("o-1", heartbeat=True) as ctx:
         clock.pause()
         with failing(error):
@@ -163,7 +155,6 @@ def test_a_beat_that_fails_is_tried_again_soon_and_logged(
 
 
 def test_pauses_between_failed_beats_differ_and_are_shorter_for_a_short_lock(clock: PacedClock) -> None:
-    Order.create("o-1")
     with Order.confirm_payment.start("o-1", lock_for=timedelta(seconds=6), heartbeat=True):
         clock.pause()
         with failing(NO_NETWORK):
@@ -174,7 +165,6 @@ def test_pauses_between_failed_beats_differ_and_are_shorter_for_a_short_lock(clo
 
 
 def test_a_heartbeat_continues_after_the_lock_expired_unless_another_worker_took_the_task(clock: PacedClock) -> None:
-    Order.create("o-1")
     with Order.confirm_payment.start("o-1", heartbeat=True) as ctx:
         clock.pause()
         with failing(NO_NETWORK):
@@ -185,7 +175,6 @@ def test_a_heartbeat_continues_after_the_lock_expired_unless_another_worker_took
 
 
 def test_a_loss_is_logged_once_and_ends_the_heartbeat(clock: PacedClock, caplog: pytest.LogCaptureFixture) -> None:
-    Order.create("o-1")
     with pytest.raises(LockLostError), Order.confirm_payment.start("o-1", heartbeat=True):
         beating = heart()
         with clock.frozen():
@@ -201,7 +190,6 @@ def test_a_loss_is_logged_once_and_ends_the_heartbeat(clock: PacedClock, caplog:
 
 
 def test_a_heartbeat_sends_nothing_once_the_block_has_found_out_about_the_loss(clock: PacedClock) -> None:
-    Order.create("o-1")
     with pytest.raises(LockLostError), Order.confirm_payment.start("o-1", heartbeat=True) as ctx:
         beating = heart()
         with clock.frozen():

@@ -17,7 +17,7 @@ from tests.support.rows import stored
 from tests.support.shop import Order
 from tests.support.workers import Broken, die, succeed
 
-pytestmark = pytest.mark.usefixtures("table")
+pytestmark = pytest.mark.usefixtures("table", "task")
 
 LOCK = timedelta(minutes=5)
 THIRD = LOCK / 3
@@ -41,7 +41,6 @@ def end_block(end: BaseException | None) -> None:
 
 @each_end
 def test_the_heartbeat_ends_before_the_end_of_the_block_is_recorded(end: BaseException | None) -> None:
-    Order.create("o-1")
     with recorded() as requests:
         if end is None:
             Order.confirm_payment.run("o-1", lambda _: None, heartbeat=True)
@@ -71,7 +70,6 @@ def test_a_beat_that_arrives_after_the_end_changes_nothing_and_is_no_loss(
 
     monkeypatch.setattr(transitions, "extend", late)
     monkeypatch.setattr(heartbeat, "MOMENT", 0.01)
-    Order.create("o-1")
     run = Order.confirm_payment.start("o-1", heartbeat=True)
     ctx = run.__enter__()
     beating = heart()
@@ -91,7 +89,6 @@ def test_a_beat_that_arrives_after_the_end_changes_nothing_and_is_no_loss(
 
 
 def test_after_a_success_in_a_transaction_no_beat_is_sent(clock: PacedClock, caplog: pytest.LogCaptureFixture) -> None:
-    Order.create("o-1")
     with recorded() as requests, Order.confirm_payment.start("o-1", heartbeat=True) as ctx:
         clock.pause()
         with ctx.transaction():
@@ -127,7 +124,6 @@ def test_a_beat_that_meets_the_success_of_a_transaction_is_no_loss(
         return answer
 
     monkeypatch.setattr(connection, "dispatch", meeting)
-    Order.create("o-1")
     with Order.confirm_payment.start("o-1", heartbeat=True) as ctx:
         clock.pause()
         with ctx.transaction(succeed=True):
@@ -145,7 +141,6 @@ def test_ctrl_c_while_the_end_waits_for_a_beat_propagates_after_the_success_is_r
             raise interrupts.pop()
 
     monkeypatch.setattr(heartbeat.Heartbeat, "join", join)
-    Order.create("o-1")
     with pytest.raises(KeyboardInterrupt), Order.confirm_payment.start("o-1", heartbeat=True):
         pass
     assert Order.get_task("o-1").state == Order.ship.pending
@@ -154,7 +149,6 @@ def test_ctrl_c_while_the_end_waits_for_a_beat_propagates_after_the_success_is_r
 def test_a_block_that_ends_in_the_thread_of_its_heartbeat_is_recorded(
     clock: PacedClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    Order.create("o-1")
     run = Order.confirm_payment.start("o-1", heartbeat=True)
     run.__enter__()
     beating = heart()
@@ -172,7 +166,6 @@ def test_a_heartbeat_that_another_thread_ends_is_logged(
     def extend(*_: object) -> None:
         raise SystemExit
 
-    Order.create("o-1")
     monkeypatch.setattr(transitions, "extend", extend)
     with Order.confirm_payment.start("o-1", heartbeat=True):
         beating = heart()
@@ -183,7 +176,6 @@ def test_a_heartbeat_that_another_thread_ends_is_logged(
 
 
 def test_a_run_that_is_dropped_inside_of_its_block_is_not_kept_alive(clock: PacedClock) -> None:
-    Order.create("o-1")
     run = Order.confirm_payment.start("o-1", heartbeat=True)
     run.__enter__()
     beating = heart()
@@ -201,7 +193,6 @@ def test_a_start_without_a_free_thread_releases_the_attempt(monkeypatch: pytest.
     def exhausted(_: object) -> None:
         raise RuntimeError("can't start new thread")
 
-    Order.create("o-1")
     monkeypatch.setattr(threading.Thread, "start", exhausted)
     with pytest.raises(RuntimeError, match="new thread"), Order.confirm_payment.start("o-1", heartbeat=True):
         pytest.fail("its lock would end")
@@ -219,7 +210,6 @@ def test_ctrl_c_while_the_heartbeat_starts_leaves_no_thread_and_releases_the_att
         started.append(thread)
         raise KeyboardInterrupt
 
-    Order.create("o-1")
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", interrupted)
         run = Order.confirm_payment.start("o-1", heartbeat=True)  # kept: dropped, it would end the heartbeat
@@ -243,7 +233,6 @@ def test_nothing_that_fails_after_the_end_is_logged(
 
     monkeypatch.setattr(transitions, "extend", late)
     monkeypatch.setattr(heartbeat, "MOMENT", 0.01)
-    Order.create("o-1")
     with Order.confirm_payment.start("o-1", heartbeat=True):
         beating = heart()
         clock.advance(THIRD)

@@ -15,17 +15,16 @@ from pynamodb_tracker.clock import StoppedClock
 from tests.contract.odd_errors import StrError
 from tests.support.blocking import only_blocking
 from tests.support.engines import only_dynoxide
-from tests.support.shop import Order
+from tests.support.shop import Order, created
 from tests.support.workers import fail
 
-pytestmark = pytest.mark.usefixtures("client", "table")
+pytestmark = pytest.mark.usefixtures("client", "table", "task")
 
 
 ENDS = [SystemExit(3), GeneratorExit(), asyncio.CancelledError()]
 
 
 def test_ctrl_c_makes_the_task_pending_again_at_once(clock: StoppedClock) -> None:
-    Order.create("o-1")
     fail(Order.confirm_payment, "o-1", KeyboardInterrupt())
     task = Order.get_task("o-1")
     assert (task.state, task.due_time) == (Order.confirm_payment.pending, clock.now())
@@ -66,7 +65,6 @@ def handle() -> Iterator[Callable[[int, Any], object]]:
 def test_an_exit_by_the_programs_own_handler_of_sigterm_releases_the_task(
     handle: Callable[[int, Any], object], handler: Any
 ) -> None:
-    Order.create("o-1")
     handle(signal.SIGTERM, handler)
 
     with pytest.raises(SystemExit), Order.confirm_payment.start("o-1"):
@@ -78,7 +76,6 @@ def test_an_exit_by_the_programs_own_handler_of_sigterm_releases_the_task(
 
 @only_blocking
 def test_an_exit_by_a_handler_of_another_signal_is_a_failure(handle: Callable[[int, Any], object]) -> None:
-    Order.create("o-1")
     handle(signal.SIGTERM, lambda *_: None)
     handle(signal.SIGALRM, exit_now)
 
@@ -89,7 +86,6 @@ def test_an_exit_by_a_handler_of_another_signal_is_a_failure(handle: Callable[[i
 
 
 def test_ctrl_c_releases_the_attempt_and_records_no_error() -> None:
-    Order.create("o-1")
     fail(Order.confirm_payment, "o-1")
     fail(Order.confirm_payment, "o-1", KeyboardInterrupt())
     task = Order.get_task("o-1")
@@ -97,7 +93,6 @@ def test_ctrl_c_releases_the_attempt_and_records_no_error() -> None:
 
 
 def test_ctrl_c_at_the_last_attempt_leaves_that_attempt() -> None:
-    Order.create("o-1")
     fail(Order.confirm_payment, "o-1")
     fail(Order.confirm_payment, "o-1")
     fail(Order.confirm_payment, "o-1", KeyboardInterrupt())
@@ -105,8 +100,8 @@ def test_ctrl_c_at_the_last_attempt_leaves_that_attempt() -> None:
         assert ctx.attempt == 3
 
 
+@created(amount=1)
 def test_ctrl_c_saves_nothing_that_the_block_assigned() -> None:
-    Order.create("o-1", amount=1)
     with pytest.raises(KeyboardInterrupt), Order.confirm_payment.start("o-1") as ctx:
         ctx.task.amount = 2
         raise KeyboardInterrupt
@@ -115,7 +110,6 @@ def test_ctrl_c_saves_nothing_that_the_block_assigned() -> None:
 
 @only_dynoxide
 def test_a_task_that_is_released_again_and_again_counts_its_attempts_at_last() -> None:
-    Order.create("o-1")
     attempts = []
     for _ in range(23):
         fail(Order.confirm_payment, "o-1", KeyboardInterrupt())
@@ -130,7 +124,6 @@ def test_a_task_that_is_released_again_and_again_counts_its_attempts_at_last() -
 
 @only_dynoxide
 def test_a_task_that_was_run_many_times_can_still_be_released_without_counting_the_attempt() -> None:
-    Order.create("o-1")
     for _ in range(21):
         Order.confirm_payment.run("o-1", lambda _: None, also_from=(Order.confirm_payment.succeeded,))
     fail(Order.ship, "o-1", KeyboardInterrupt())
@@ -144,7 +137,6 @@ def test_ctrl_c_while_the_message_of_a_failure_is_read_leaves_after_the_failure_
     def interrupted() -> str:
         raise KeyboardInterrupt
 
-    Order.create("o-1")
     with pytest.raises(KeyboardInterrupt), Order.confirm_payment.start("o-1"):
         raise StrError(interrupted)
     task = Order.get_task("o-1")
@@ -152,7 +144,6 @@ def test_ctrl_c_while_the_message_of_a_failure_is_read_leaves_after_the_failure_
 
 
 def test_the_row_in_the_context_shows_the_release_afterwards() -> None:
-    Order.create("o-1")
     with pytest.raises(KeyboardInterrupt), Order.confirm_payment.start("o-1") as ctx:
         raise KeyboardInterrupt
     assert (ctx.task.state, ctx.task.attempt) == (Order.confirm_payment.pending, 0)
@@ -160,7 +151,6 @@ def test_the_row_in_the_context_shows_the_release_afterwards() -> None:
 
 @pytest.mark.parametrize("end", ENDS, ids=lambda end: type(end).__name__)
 def test_another_exit_is_recorded_as_a_failure_that_counts(end: BaseException) -> None:
-    Order.create("o-1")
     fail(Order.confirm_payment, "o-1", end)
     task = Order.get_task("o-1")
     assert (task.state, task.attempt, task.errors[-1].type) == (Order.confirm_payment.failed, 1, type(end).__name__)
@@ -168,7 +158,6 @@ def test_another_exit_is_recorded_as_a_failure_that_counts(end: BaseException) -
 
 @pytest.mark.parametrize("end", [*ENDS, KeyboardInterrupt()], ids=lambda end: type(end).__name__)
 def test_another_exit_propagates_even_if_errors_are_skipped(end: BaseException) -> None:
-    Order.create("o-1")
     with pytest.raises(type(end)), Order.confirm_payment.start("o-1", skip_error=True):
         raise end
     step = Order.confirm_payment
@@ -179,7 +168,6 @@ def test_a_block_that_calls_sys_exit_ends_ignored_at_last() -> None:
     def leave(_: ExecutionContext[Order]) -> None:
         sys.exit("enough")
 
-    Order.create("o-1")
     for _ in range(3):
         with pytest.raises(SystemExit, match="enough"):
             Order.confirm_payment.run("o-1", leave)
@@ -191,7 +179,6 @@ def test_a_generator_that_is_closed_inside_of_the_block_fails_the_attempt() -> N
         with Order.confirm_payment.start("o-1"):
             yield "in the block"
 
-    Order.create("o-1")
     generator = halfway()
     next(generator)
     generator.close()  # type: ignore[attr-defined]  # an Iterator to the annotation, a generator in fact
@@ -215,7 +202,6 @@ def test_a_coroutine_that_is_cancelled_in_the_block_releases_the_task_if_that_ca
         task.cancel()
         await task
 
-    Order.create("o-1")
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(cancel())
     state, attempt = ("pending", 0) if is_from_outside else ("failed", 1)
@@ -225,7 +211,6 @@ def test_a_coroutine_that_is_cancelled_in_the_block_releases_the_task_if_that_ca
 
 @only_blocking
 def test_a_forgotten_with_is_an_error_that_says_so() -> None:
-    Order.create("o-1")
     ctx: Any = Order.ship.start("o-1")
     with pytest.raises(
         AttributeError, match=r"write `with Order\.ship\.start\('o-1'\) as ctx:`, and in its block ctx\.task"

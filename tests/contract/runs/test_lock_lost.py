@@ -15,7 +15,7 @@ from tests.support.rows import change, stored
 from tests.support.shop import Order
 from tests.support.workers import Broken, die, succeed
 
-pytestmark = pytest.mark.usefixtures("table")
+pytestmark = pytest.mark.usefixtures("table", "task")
 
 LOCK = timedelta(minutes=5)
 THIRD = LOCK / 3
@@ -71,7 +71,6 @@ def lose(clock: PacedClock) -> Lose:
 
 
 def test_a_lock_is_not_lost_until_it_expires_and_that_needs_no_request(clock: PacedClock) -> None:
-    Order.create("o-1")
     with Order.confirm_payment.start("o-1") as ctx, recorded() as requests:
         requests.clear()
         assert not ctx.lock_lost
@@ -82,7 +81,6 @@ def test_a_lock_is_not_lost_until_it_expires_and_that_needs_no_request(clock: Pa
 
 
 def test_an_expired_lock_is_not_lost_once_it_is_extended(clock: PacedClock) -> None:
-    Order.create("o-1")
     with Order.confirm_payment.start("o-1") as ctx:
         clock.advance(OVER)
         ctx.extend_lock()
@@ -91,7 +89,6 @@ def test_an_expired_lock_is_not_lost_once_it_is_extended(clock: PacedClock) -> N
 
 
 def test_a_frozen_worker_sees_that_its_lock_has_expired_before_its_heartbeat_has_run(clock: PacedClock) -> None:
-    Order.create("o-1")
     with pytest.raises(LockLostError), Order.confirm_payment.start("o-1", heartbeat=True) as ctx, clock.frozen():
         clock.advance(OVER)
         assert ctx.lock_lost
@@ -102,7 +99,6 @@ def test_a_frozen_worker_sees_that_its_lock_has_expired_before_its_heartbeat_has
 
 
 def test_a_frozen_worker_continues_unless_another_worker_took_its_task(clock: PacedClock) -> None:
-    Order.create("o-1")
     with Order.confirm_payment.start("o-1", heartbeat=True) as ctx:
         clock.pause()
         with clock.frozen():
@@ -116,7 +112,6 @@ def test_a_frozen_worker_continues_unless_another_worker_took_its_task(clock: Pa
 
 @each_finding
 def test_a_lock_that_another_worker_has_is_lost_for_good(clock: PacedClock, lose: Lose, find_out: FindOut) -> None:
-    Order.create("o-1")
     with pytest.raises(LockLostError), lose(find_out) as ctx:
         assert ctx.lock_lost
         clock.advance(-OVER)
@@ -127,7 +122,6 @@ def test_a_lock_that_another_worker_has_is_lost_for_good(clock: PacedClock, lose
 def test_operations_on_a_lost_lock_are_refused_at_once_with_the_error_of_the_proof(
     lose: Lose, find_out: FindOut
 ) -> None:
-    Order.create("o-1")
     with pytest.raises(LockLostError), lose(find_out) as ctx:
         for order in (ctx.save, ctx.extend_lock, ctx.save):
             with recorded() as requests, pytest.raises(LockLostError, match="this run has lost its lock") as caught:
@@ -139,7 +133,6 @@ def test_operations_on_a_lost_lock_are_refused_at_once_with_the_error_of_the_pro
 
 @each_finding
 def test_a_success_of_a_lost_lock_is_an_error_without_a_request(lose: Lose, find_out: FindOut) -> None:
-    Order.create("o-1")
     with recorded() as requests:
         with pytest.raises(LockLostError) as caught, lose(find_out):
             requests.clear()
@@ -153,7 +146,6 @@ def test_a_success_of_a_lost_lock_is_an_error_without_a_request(lose: Lose, find
 def test_another_exit_after_a_lost_lock_propagates_with_a_note_and_without_a_request(
     lose: Lose, find_out: FindOut, end: type[BaseException]
 ) -> None:
-    Order.create("o-1")
     with recorded() as requests:
         with pytest.raises(end) as caught, lose(find_out):
             requests.clear()
@@ -163,7 +155,6 @@ def test_another_exit_after_a_lost_lock_propagates_with_a_note_and_without_a_req
 
 
 def test_the_error_of_a_lost_lock_propagates_from_the_block(lose: Lose) -> None:
-    Order.create("o-1")
     told = list[LockLostError]()
     with pytest.raises(LockLostError) as caught, lose(by_extending) as ctx:
         try:
@@ -175,7 +166,6 @@ def test_the_error_of_a_lost_lock_propagates_from_the_block(lose: Lose) -> None:
 
 
 def test_a_loss_that_is_found_at_the_end_of_the_block_is_visible_afterwards(clock: PacedClock) -> None:
-    Order.create("o-1")
     with pytest.raises(LockLostError), Order.confirm_payment.start("o-1") as ctx:
         clock.advance(OVER)
         die(Order.confirm_payment, "o-1")
@@ -186,7 +176,6 @@ def test_a_loss_that_is_found_at_the_end_of_the_block_is_visible_afterwards(cloc
 def test_a_row_that_moved_on_with_the_token_of_the_run_proves_no_loss(
     clock: PacedClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    Order.create("o-1")
     run = Order.confirm_payment.start("o-1", heartbeat=True)
     ctx = run.__enter__()
     change(Order, "o-1", status={"N": str(Order.ship.pending.code)})
@@ -200,7 +189,6 @@ def test_a_row_that_moved_on_with_the_token_of_the_run_proves_no_loss(
 
 
 def test_a_run_that_ends_normally_has_not_lost_its_lock(clock: PacedClock) -> None:
-    Order.create("o-1")
     with Order.confirm_payment.start("o-1", heartbeat=True) as ctx:
         ctx.save()
     for order in (ctx.save, ctx.extend_lock):

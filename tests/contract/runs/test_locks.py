@@ -13,7 +13,7 @@ from tests.support.rows import change, index_entries, stored
 from tests.support.shop import AppTask, Order
 from tests.support.workers import die, fail, succeed
 
-pytestmark = pytest.mark.usefixtures("client", "table")
+pytestmark = pytest.mark.usefixtures("client", "table", "task")
 
 LOCK = timedelta(minutes=5)
 MARGIN = timedelta(seconds=2)
@@ -39,7 +39,6 @@ TABLES = [AppTask, ExactTask]
 
 
 def test_a_lock_is_not_taken_over_within_the_margin_after_its_end(clock: StoppedClock) -> None:
-    Order.create("o-1")
     die(Order.confirm_payment, "o-1")
     clock.advance(LOCK + MARGIN)
     with pytest.raises(TaskLockedError), Order.confirm_payment.start("o-1"):
@@ -47,7 +46,6 @@ def test_a_lock_is_not_taken_over_within_the_margin_after_its_end(clock: Stopped
 
 
 def test_a_lock_is_taken_over_after_the_margin(clock: StoppedClock) -> None:
-    Order.create("o-1")
     die(Order.confirm_payment, "o-1")
     clock.advance(LOCK + MARGIN + MOMENT)
     succeed(Order.confirm_payment, "o-1")
@@ -55,14 +53,14 @@ def test_a_lock_is_taken_over_after_the_margin(clock: StoppedClock) -> None:
 
 
 def test_a_task_may_start_within_the_margin_before_it_is_due(clock: StoppedClock) -> None:
-    Order.create("o-1", due_time=clock.now() + MARGIN)
-    succeed(Order.confirm_payment, "o-1")
-    assert Order.get_task("o-1").state == Order.ship.pending
+    Order.create("o-2", due_time=clock.now() + MARGIN)
+    succeed(Order.confirm_payment, "o-2")
+    assert Order.get_task("o-2").state == Order.ship.pending
 
 
 def test_a_task_does_not_start_earlier_than_the_margin(clock: StoppedClock) -> None:
-    Order.create("o-1", due_time=clock.now() + MARGIN + MOMENT)
-    with pytest.raises(TaskNotReadyError), Order.confirm_payment.start("o-1"):
+    Order.create("o-2", due_time=clock.now() + MARGIN + MOMENT)
+    with pytest.raises(TaskNotReadyError), Order.confirm_payment.start("o-2"):
         pytest.fail("it is not due")
 
 
@@ -90,7 +88,6 @@ def test_meta_sets_the_margin_for_locks(clock: StoppedClock) -> None:
     ids=["as long again", "for longer", "never shorter"],
 )
 def test_extend_lock_holds_the_task_from_now(clock: StoppedClock, by: tuple[timedelta, ...], held: timedelta) -> None:
-    Order.create("o-1")
     with Order.confirm_payment.start("o-1") as ctx:
         clock.advance(timedelta(minutes=4))
         ctx.extend_lock(*by)
@@ -98,7 +95,6 @@ def test_extend_lock_holds_the_task_from_now(clock: StoppedClock, by: tuple[time
 
 
 def test_extend_lock_takes_as_long_as_start_was_given(clock: StoppedClock) -> None:
-    Order.create("o-1")
     with Order.confirm_payment.start("o-1", lock_for=timedelta(hours=1)) as ctx:
         clock.advance(timedelta(minutes=30))
         ctx.extend_lock()
@@ -106,7 +102,6 @@ def test_extend_lock_takes_as_long_as_start_was_given(clock: StoppedClock) -> No
 
 
 def test_an_extended_lock_is_not_taken_over_when_it_would_have_ended(clock: StoppedClock) -> None:
-    Order.create("o-1")
     with Order.confirm_payment.start("o-1") as ctx:
         ctx.extend_lock(timedelta(hours=1))
         clock.advance(timedelta(minutes=30))
@@ -115,7 +110,6 @@ def test_an_extended_lock_is_not_taken_over_when_it_would_have_ended(clock: Stop
 
 
 def test_extend_lock_is_one_request_and_touches_no_attribute_of_the_index() -> None:
-    Order.create("o-1")
     with Order.confirm_payment.start("o-1") as ctx, recorded() as requests:
         before = index_entries(AppTask)
         requests.clear()
@@ -125,7 +119,6 @@ def test_extend_lock_is_one_request_and_touches_no_attribute_of_the_index() -> N
 
 
 def test_an_expired_lock_can_be_extended_until_another_worker_takes_the_task(clock: StoppedClock) -> None:
-    Order.create("o-1")
     with Order.confirm_payment.start("o-1") as ctx:
         clock.advance(timedelta(hours=1))
         ctx.extend_lock()
@@ -134,7 +127,6 @@ def test_an_expired_lock_can_be_extended_until_another_worker_takes_the_task(clo
 
 
 def test_tokens_of_a_row_only_grow() -> None:
-    Order.create("o-1")
     tokens = []
     for order in (
         lambda: fail(Order.confirm_payment, "o-1"),

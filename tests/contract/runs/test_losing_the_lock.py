@@ -9,10 +9,10 @@ import pytest
 
 from pynamodb_tracker import ExecutionContext, LockLostError, TaskIgnoredError
 from pynamodb_tracker.clock import StoppedClock
-from tests.support.shop import Order
+from tests.support.shop import Order, created
 from tests.support.workers import Broken, FrozenError, die, fail, succeed
 
-pytestmark = pytest.mark.usefixtures("client", "table")
+pytestmark = pytest.mark.usefixtures("client", "table", "task")
 
 OVER = timedelta(minutes=5, seconds=3)
 
@@ -73,9 +73,9 @@ def row() -> object:
     return [(task.status, task.attempt, task.fence, task.amount, task.data, task.errors) for task in tasks]
 
 
+@created(amount=1)
 @each_loss
 def test_nothing_of_a_block_that_lost_its_lock_is_saved_and_its_end_is_an_error(loss: Loss, lose: Lose) -> None:
-    Order.create("o-1", amount=1)
     with (
         pytest.raises(LockLostError, match=r"confirm_payment of Order 'o-1'"),
         Order.confirm_payment.start("o-1") as ctx,
@@ -87,11 +87,11 @@ def test_nothing_of_a_block_that_lost_its_lock_is_saved_and_its_end_is_an_error(
     assert row() == before
 
 
+@created(amount=1)
 @each_loss
 def test_a_failure_of_a_block_that_lost_its_lock_is_not_recorded_and_propagates_with_a_note(
     loss: Loss, lose: Lose
 ) -> None:
-    Order.create("o-1", amount=1)
     error = Broken("of the block")
     with pytest.raises(Broken) as caught, Order.confirm_payment.start("o-1"):
         lose(loss)
@@ -103,7 +103,6 @@ def test_a_failure_of_a_block_that_lost_its_lock_is_not_recorded_and_propagates_
 
 
 def test_an_exception_that_takes_no_note_propagates_unchanged_from_a_block_that_lost_its_lock(lose: Lose) -> None:
-    Order.create("o-1")
     error = FrozenError("of the block")
     with pytest.raises(FrozenError) as caught, Order.confirm_payment.start("o-1"):
         lose(LOSSES["a success"])
@@ -111,10 +110,10 @@ def test_an_exception_that_takes_no_note_propagates_unchanged_from_a_block_that_
     assert caught.value is error
 
 
+@created(amount=1)
 @each_typical_loss
 @pytest.mark.parametrize("go_on", ["save", "extend_lock"])
 def test_a_block_that_lost_its_lock_can_neither_save_nor_extend_it(loss: Loss, lose: Lose, go_on: str) -> None:
-    Order.create("o-1", amount=1)
     with pytest.raises(LockLostError), Order.confirm_payment.start("o-1") as ctx:
         ctx.task.amount = 2
         lose(loss)
@@ -123,9 +122,9 @@ def test_a_block_that_lost_its_lock_can_neither_save_nor_extend_it(loss: Loss, l
     assert row() == before
 
 
+@created(amount=1)
 @each_typical_loss
 def test_ctrl_c_in_a_block_that_lost_its_lock_releases_nothing(loss: Loss, lose: Lose) -> None:
-    Order.create("o-1", amount=1)
     with pytest.raises(KeyboardInterrupt), Order.confirm_payment.start("o-1"):
         lose(loss)
         before = row()
@@ -135,7 +134,6 @@ def test_ctrl_c_in_a_block_that_lost_its_lock_releases_nothing(loss: Loss, lose:
 
 @pytest.mark.parametrize("error", [None, Broken()], ids=["success", "failure"])
 def test_what_could_not_be_recorded_is_not_suppressed_by_skip_error(lose: Lose, error: Broken | None) -> None:
-    Order.create("o-1")
     with pytest.raises(Broken if error else LockLostError), Order.confirm_payment.start("o-1", skip_error=True):
         lose(LOSSES["a success"])
         if error:
@@ -143,7 +141,6 @@ def test_what_could_not_be_recorded_is_not_suppressed_by_skip_error(lose: Lose, 
 
 
 def test_the_error_of_a_lost_lock_carries_the_row_as_it_was_found(lose: Lose) -> None:
-    Order.create("o-1")
     with pytest.raises(LockLostError) as caught, Order.confirm_payment.start("o-1"):
         lose(LOSSES["one that still runs"])
     assert caught.value.task_id == "o-1"
@@ -152,7 +149,6 @@ def test_the_error_of_a_lost_lock_carries_the_row_as_it_was_found(lose: Lose) ->
 
 
 def test_a_success_after_the_lock_expired_counts_unless_another_worker_took_the_task(clock: StoppedClock) -> None:
-    Order.create("o-1")
     with Order.confirm_payment.start("o-1") as ctx:
         clock.advance(timedelta(hours=1))
         ctx.task.amount = 2
@@ -161,7 +157,6 @@ def test_a_success_after_the_lock_expired_counts_unless_another_worker_took_the_
 
 
 def test_a_failure_after_the_lock_expired_is_recorded_unless_another_worker_took_the_task(clock: StoppedClock) -> None:
-    Order.create("o-1")
     with pytest.raises(Broken), Order.confirm_payment.start("o-1"):
         clock.advance(timedelta(hours=1))
         raise Broken
@@ -169,7 +164,6 @@ def test_a_failure_after_the_lock_expired_is_recorded_unless_another_worker_took
 
 
 def test_a_success_of_the_last_attempt_is_lost_once_the_task_was_set_aside(clock: StoppedClock) -> None:
-    Order.create("o-1")
     fail(Order.confirm_payment, "o-1")
     fail(Order.confirm_payment, "o-1")
     with pytest.raises(LockLostError), Order.confirm_payment.start("o-1"):

@@ -23,7 +23,7 @@ from tests.support.rows import change
 from tests.support.shop import AppTask
 from tests.support.workers import Broken, die, fail, succeed
 
-pytestmark = pytest.mark.usefixtures("table")
+pytestmark = pytest.mark.usefixtures("table", "task")
 
 MINUTE = timedelta(minutes=1)
 LONG_AGO = "2020-01-01T00:00:00.000000+0000"
@@ -35,6 +35,9 @@ class Payout(AppTask):
 
     check = Step(100, give_up_after=timedelta(hours=2))
     pay = Step(200, also_from=(check.failed,))
+
+
+CREATED = Payout, "p-1"
 
 
 def postpone(task_id: str = "p-1") -> None:
@@ -65,7 +68,6 @@ def test_a_bank_that_is_down_for_an_hour_costs_no_task(stopped_clock: StoppedClo
 
 
 def test_a_task_that_kills_its_workers_is_ignored_however_often_it_is_postponed(stopped_clock: StoppedClock) -> None:
-    Payout.create("p-1")
     for _ in range(3):
         if Payout.get_task("p-1").attempt < 2:
             postpone()
@@ -76,7 +78,6 @@ def test_a_task_that_kills_its_workers_is_ignored_however_often_it_is_postponed(
 
 
 def test_a_postponement_repeats_its_entry_with_a_count() -> None:
-    Payout.create("p-1")
     fail(Payout.check, "p-1")
     for _ in range(3):
         postpone()
@@ -86,7 +87,6 @@ def test_a_postponement_repeats_its_entry_with_a_count() -> None:
 
 
 def test_a_postponement_costs_what_a_failure_costs() -> None:
-    Payout.create("p-1")
     with recorded() as requests:
         postpone()
         postpone()
@@ -94,7 +94,6 @@ def test_a_postponement_costs_what_a_failure_costs() -> None:
 
 
 def test_a_long_entry_in_the_log_is_repeated_with_a_count_too() -> None:
-    Payout.create("p-1")
     for _ in range(3):
         fail(Payout.check, "p-1", RetryLater(timedelta(0), "x" * 900, use_attempt=False))
     assert [(each.count, len(each.message)) for each in Payout.get_task("p-1").errors] == [(3, 900)]
@@ -102,7 +101,6 @@ def test_a_long_entry_in_the_log_is_repeated_with_a_count_too() -> None:
 
 def test_a_postponement_beyond_the_most_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ending, "_MOST_POSTPONED", 2)
-    Payout.create("p-1")
     for attempt in (0, 0, 1, 2):
         postpone()
         assert Payout.get_task("p-1").attempt == attempt
@@ -111,7 +109,6 @@ def test_a_postponement_beyond_the_most_counts(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_the_first_failure_later_than_give_up_after_is_the_last(stopped_clock: StoppedClock) -> None:
-    Payout.create("p-1")
     postpone()
     stopped_clock.advance(timedelta(hours=2))
     postpone()
@@ -123,7 +120,6 @@ def test_the_first_failure_later_than_give_up_after_is_the_last(stopped_clock: S
 
 
 def test_a_success_forgets_it() -> None:
-    Payout.create("p-1")
     postpone()
     assert kept() == (1, True)
     task = Payout.get_task("p-1")
@@ -133,7 +129,6 @@ def test_a_success_forgets_it() -> None:
 
 
 def test_a_reopened_task_has_its_whole_time_again(stopped_clock: StoppedClock) -> None:
-    Payout.create("p-1")
     postpone()
     stopped_clock.advance(timedelta(hours=3))
     Payout.check.reopen("p-1")
@@ -144,7 +139,7 @@ def test_a_reopened_task_has_its_whole_time_again(stopped_clock: StoppedClock) -
 
 @pytest.mark.parametrize("first", [f"{LONG_AGO} 100 another", f"{LONG_AGO} 200 {{}}", "2020 100 {}"])
 def test_a_failure_of_another_round_or_step_or_at_no_time_is_not_the_first_one(first: str) -> None:
-    task = Payout.create("p-1")
+    task = Payout.get_task("p-1")
     change(Payout, "p-1", first_failure={"S": first.format(task.creation)})
     postpone()
     assert Payout.get_task("p-1").state == Payout.check.failed
@@ -162,7 +157,6 @@ def test_a_postponement_that_a_step_gives_up_on_counts() -> None:
 
 
 def test_another_step_that_starts_from_it_begins_with_none_of_it() -> None:
-    Payout.create("p-1")
     postpone()
     fail(Payout.pay, "p-1", LATER)
     assert kept() == (1, False)

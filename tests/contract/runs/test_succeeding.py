@@ -8,10 +8,10 @@ from pynamodb.attributes import BooleanAttribute, MapAttribute, NumberAttribute,
 from pynamodb_tracker import Step, UseCase
 from tests.support.recorder import recorded
 from tests.support.rows import change, put, stored
-from tests.support.shop import AppTask, Order
+from tests.support.shop import AppTask, Order, created
 from tests.support.workers import fail, succeed
 
-pytestmark = pytest.mark.usefixtures("client", "table")
+pytestmark = pytest.mark.usefixtures("client", "table", "task")
 
 
 class Size(MapAttribute[str, object]):
@@ -37,29 +37,27 @@ def an_old_shipment(task_id: str, *without: str) -> None:
 
 
 def test_the_success_of_the_last_step_is_the_end() -> None:
-    Order.create("o-1")
     for step in (Order.confirm_payment, Order.ship, Order.deliver):
         succeed(step, "o-1")
     assert (Order.get_task("o-1").state, stored(Order, "o-1")["status"]) == (Order.deliver.succeeded, {"N": "1000"})
 
 
 def test_nothing_happens_before_the_block_is_entered() -> None:
-    Order.create("o-1")
     with recorded() as requests, pytest.warns(ResourceWarning, match="was never entered"):
         Order.confirm_payment.start("o-1")
     assert (requests, Order.get_task("o-1").state) == ([], Order.confirm_payment.pending)
 
 
+@created(amount=4200, data={"colour": "red"})
 def test_the_context_has_the_row_as_it_was_claimed() -> None:
-    Order.create("o-1", amount=4200, data={"colour": "red"})
     with Order.confirm_payment.start("o-1") as ctx:
         assert isinstance(ctx.task, Order)
         assert (ctx.task.task_id, ctx.task.amount, ctx.task.data) == ("o-1", 4200, {"colour": "red"})
         assert ctx.task.state == Order.confirm_payment.in_progress
 
 
+@created(amount=4200)
 def test_what_the_block_assigns_is_saved_with_the_success() -> None:
-    Order.create("o-1", amount=4200)
     with Order.confirm_payment.start("o-1") as ctx:
         ctx.task.amount = 4300
         ctx.task.tracking_no = "T-1"
@@ -69,22 +67,21 @@ def test_what_the_block_assigns_is_saved_with_the_success() -> None:
 
 
 def test_data_of_a_new_task_is_an_empty_dictionary_to_be_filled() -> None:
-    Order.create("o-1")
     with Order.confirm_payment.start("o-1") as ctx:
         assert ctx.task.data == {}
         ctx.task.data["receipt"] = "r-1"
     assert Order.get_task("o-1").data == {"receipt": "r-1"}
 
 
+@created(amount=4200, tracking_no="T-1", data={"a": 1})
 def test_only_what_changed_is_written() -> None:
-    Order.create("o-1", amount=4200, tracking_no="T-1", data={"a": 1})
     with recorded() as requests, Order.confirm_payment.start("o-1") as ctx:
         ctx.task.tracking_no = "T-2"
     assert requests[-1].written & {"amount", "tracking_no", "data"} == {"tracking_no"}
 
 
+@created(amount=4200, data={"a": 1})
 def test_a_value_that_is_assigned_again_is_not_written() -> None:
-    Order.create("o-1", amount=4200, data={"a": 1})
     with recorded() as requests, Order.confirm_payment.start("o-1") as ctx:
         ctx.task.amount = 4200
         ctx.task.data = {"a": 1}
@@ -162,14 +159,12 @@ def test_data_as_another_program_formats_it_is_not_rewritten_because_it_was_read
 
 
 def test_the_row_in_the_context_shows_the_success_afterwards() -> None:
-    Order.create("o-1")
     with Order.confirm_payment.start("o-1") as ctx:
         ctx.task.amount = 1
     assert (ctx.task.state, ctx.task.attempt, ctx.task.amount) == (Order.ship.pending, 0, 1)
 
 
 def test_a_success_forgets_the_attempts_and_keeps_the_errors() -> None:
-    Order.create("o-1")
     fail(Order.confirm_payment, "o-1")
     succeed(Order.confirm_payment, "o-1")
     task = Order.get_task("o-1")
@@ -177,7 +172,6 @@ def test_a_success_forgets_the_attempts_and_keeps_the_errors() -> None:
 
 
 def test_what_start_returned_is_for_one_run() -> None:
-    Order.create("o-1")
     run = Order.confirm_payment.start("o-1")
     with run:
         pass
@@ -187,7 +181,6 @@ def test_what_start_returned_is_for_one_run() -> None:
 
 
 def test_another_record_of_the_same_id_is_left_alone() -> None:
-    Order.create("o-1")
     another = {"task_id": {"S": "o-1"}, "use_case_id": {"S": "order#note"}, "text": {"S": "mine"}}
     put(AppTask, another)
     succeed(Order.confirm_payment, "o-1")

@@ -15,10 +15,10 @@ from pynamodb_tracker.testing import StoppedClock
 from tests.contract.accounts import Account, accounts
 from tests.support.blocking import only_blocking
 from tests.support.recorder import recorded
-from tests.support.shop import Order
+from tests.support.shop import Order, created
 from tests.support.workers import Broken, fail, succeed
 
-pytestmark = pytest.mark.usefixtures("client", "table", "books")
+pytestmark = pytest.mark.usefixtures("client", "table", "task", "books")
 
 
 either = pytest.mark.parametrize("succeed_with_it", [False, True])
@@ -46,14 +46,12 @@ def pass_the_lock_on(clock: StoppedClock, task_id: str = "o-1") -> None:
 
 
 def test_a_transaction_is_pynamodbs_on_the_shared_client() -> None:
-    Order.create("o-1")
     with Order.confirm_payment.start("o-1") as ctx, ctx.transaction() as transaction:
         assert isinstance(transaction, TransactWrite)
         assert transaction._connection.client is Order.tracker.connection().connection.client
 
 
 def test_a_transaction_is_one_request_that_is_applied_while_the_lock_is_held() -> None:
-    Order.create("o-1")
     with Order.confirm_payment.start("o-1") as ctx:
         ctx.task.amount = 5
         with recorded() as requests, ctx.transaction() as transaction:
@@ -65,7 +63,6 @@ def test_a_transaction_is_one_request_that_is_applied_while_the_lock_is_held() -
 
 
 def test_saves_and_transactions_of_a_run_follow_each_other_in_any_order() -> None:
-    Order.create("o-1")
     with Order.confirm_payment.start("o-1") as ctx:
         for number in range(3):
             with ctx.transaction() as transaction:
@@ -79,7 +76,6 @@ def test_saves_and_transactions_of_a_run_follow_each_other_in_any_order() -> Non
 
 
 def test_a_transaction_takes_all_kinds_of_writes() -> None:
-    Order.create("o-1")
     Order.create("o-2")
     Account("old").save()
     with Order.confirm_payment.start("o-1") as ctx, ctx.transaction() as transaction:
@@ -94,7 +90,6 @@ def test_a_transaction_takes_all_kinds_of_writes() -> None:
 
 
 def test_an_exception_in_a_transaction_discards_it() -> None:
-    Order.create("o-1")
     with Order.confirm_payment.start("o-1") as ctx, pytest.raises(Broken), ctx.transaction() as transaction:
         debit(transaction)
         raise Broken
@@ -102,7 +97,6 @@ def test_an_exception_in_a_transaction_discards_it() -> None:
 
 
 def test_a_failed_condition_of_the_user_raises_pynamodbs_own_error() -> None:
-    Order.create("o-1")
     with Order.confirm_payment.start("o-1") as ctx:
         with pytest.raises(TransactWriteError) as refused, ctx.transaction() as transaction:
             debit(transaction, 1000)
@@ -117,7 +111,6 @@ def test_a_failed_condition_of_the_user_raises_pynamodbs_own_error() -> None:
 
 @either
 def test_without_the_lock_nothing_is_applied(clock: StoppedClock, succeed_with_it: Any) -> None:
-    Order.create("o-1")
     with pytest.raises(LockLostError, match="lost"), Order.confirm_payment.start("o-1") as ctx:
         pass_the_lock_on(clock)
         with (
@@ -135,7 +128,6 @@ def test_without_the_lock_nothing_is_applied(clock: StoppedClock, succeed_with_i
 def test_a_lost_lock_is_reported_before_a_failed_condition_of_the_user(
     clock: StoppedClock, succeed_with_it: Any
 ) -> None:
-    Order.create("o-1")
     with pytest.raises(LockLostError), Order.confirm_payment.start("o-1") as ctx:
         pass_the_lock_on(clock)
         with ctx.transaction(succeed=succeed_with_it) as transaction:
@@ -143,7 +135,6 @@ def test_a_lost_lock_is_reported_before_a_failed_condition_of_the_user(
 
 
 def test_an_expired_lock_is_good_enough_until_another_worker_takes_the_task(clock: StoppedClock) -> None:
-    Order.create("o-1")
     with Order.confirm_payment.start("o-1") as ctx:
         clock.advance(Order.confirm_payment._definition.declared.lock_for * 2)
         with ctx.transaction(succeed=True) as transaction:
@@ -153,7 +144,6 @@ def test_an_expired_lock_is_good_enough_until_another_worker_takes_the_task(cloc
 
 @only_blocking
 def test_no_transaction_is_opened_or_committed_after_the_block() -> None:
-    Order.create("o-1")
     with Order.confirm_payment.start("o-1") as ctx:
         transaction = ctx.transaction()
     with pytest.raises(LockLostError, match="the block has ended"):
@@ -164,7 +154,6 @@ def test_no_transaction_is_opened_or_committed_after_the_block() -> None:
 
 
 def test_a_transaction_is_committed_once() -> None:
-    Order.create("o-1")
     with Order.confirm_payment.start("o-1") as ctx:
         with ctx.transaction() as transaction:
             debit(transaction)
@@ -175,7 +164,6 @@ def test_a_transaction_is_committed_once() -> None:
 
 @either
 def test_the_row_of_the_task_is_not_written_twice(succeed_with_it: Any) -> None:
-    Order.create("o-1")
     with pytest.raises(ValueError, match=r"assign to ctx\.task"), Order.confirm_payment.start("o-1") as ctx:
         with recorded() as requests, ctx.transaction(succeed=succeed_with_it) as transaction:
             transaction.update(ctx.task, [Order.amount.set(7)])
@@ -186,7 +174,6 @@ def test_the_row_of_the_task_is_not_written_twice(succeed_with_it: Any) -> None:
 @only_blocking
 @pytest.mark.parametrize(("many", "fits"), [(99, True), (100, False)])
 def test_a_transaction_takes_99_actions(many: int, fits: Any) -> None:
-    Order.create("o-1")
     with Order.confirm_payment.start("o-1") as ctx:
         transaction = ctx.transaction()
         for number in range(many):
@@ -203,7 +190,6 @@ def test_a_transaction_takes_99_actions(many: int, fits: Any) -> None:
 
 
 def test_a_transaction_includes_the_success_and_what_was_assigned() -> None:
-    Order.create("o-1")
     with recorded() as requests, Order.confirm_payment.start("o-1") as ctx:
         ctx.task.amount = 5
         ctx.task.data["receipt"] = 7
@@ -216,7 +202,6 @@ def test_a_transaction_includes_the_success_and_what_was_assigned() -> None:
 
 
 def test_the_row_is_the_same_as_after_an_ordinary_success() -> None:
-    Order.create("o-1")
     Order.create("o-2")
     for task_id in ("o-1", "o-2"):
         fail(Order.confirm_payment, task_id)
@@ -234,8 +219,8 @@ def test_the_row_is_the_same_as_after_an_ordinary_success() -> None:
     assert len(by_transaction.errors) == 1
 
 
+@created(data={"before": "x" * 5000})
 def test_data_in_overflow_chunks_is_committed_too() -> None:
-    Order.create("o-1", data={"before": "x" * 5000})
     with Order.confirm_payment.start("o-1") as ctx:
         ctx.task.data["after"] = "y" * 5000
         with ctx.transaction(succeed=True) as transaction:
@@ -245,7 +230,6 @@ def test_data_in_overflow_chunks_is_committed_too() -> None:
 
 
 def test_a_value_that_cannot_be_stored_fails_the_attempt_before_anything_is_sent() -> None:
-    Order.create("o-1")
     with pytest.raises(ValueError, match="data"), Order.confirm_payment.start("o-1") as ctx:
         ctx.task.data["receipt"] = object()
         with ctx.transaction(succeed=True) as transaction:
@@ -254,7 +238,6 @@ def test_a_value_that_cannot_be_stored_fails_the_attempt_before_anything_is_sent
 
 
 def test_a_row_that_is_read_again_after_it_takes_no_assignments_either() -> None:
-    Order.create("o-1")
     with pytest.raises(AttributeError, match="too late"), Order.confirm_payment.start("o-1") as ctx:
         with ctx.transaction(succeed=True) as transaction:
             debit(transaction)
@@ -263,7 +246,6 @@ def test_a_row_that_is_read_again_after_it_takes_no_assignments_either() -> None
 
 
 def test_assignments_after_the_commit_raise_at_their_line() -> None:
-    Order.create("o-1")
     with pytest.raises(AttributeError, match="too late") as late, Order.confirm_payment.start("o-1") as ctx:
         with ctx.transaction(succeed=True) as transaction:
             debit(transaction)
@@ -273,8 +255,8 @@ def test_assignments_after_the_commit_raise_at_their_line() -> None:
     assert (balance(), task.state, task.amount) == (90, Order.ship.pending, None)
 
 
+@created(data={"lines": [1]})
 def test_nested_changes_after_the_commit_raise_at_the_end_of_the_block() -> None:
-    Order.create("o-1", data={"lines": [1]})
     with pytest.raises(AttributeError, match="data of confirm_payment of Order 'o-1' changed after"):
         with Order.confirm_payment.start("o-1") as ctx:
             with ctx.transaction(succeed=True) as transaction:
@@ -285,7 +267,6 @@ def test_nested_changes_after_the_commit_raise_at_the_end_of_the_block() -> None
 
 
 def test_after_the_commit_the_run_writes_nothing_more() -> None:
-    Order.create("o-1")
     with Order.confirm_payment.start("o-1") as ctx:
         with ctx.transaction(succeed=True) as transaction:
             debit(transaction)
@@ -296,7 +277,6 @@ def test_after_the_commit_the_run_writes_nothing_more() -> None:
 
 
 def test_an_exception_after_the_commit_propagates_and_the_success_stands(caplog: pytest.LogCaptureFixture) -> None:
-    Order.create("o-1")
     with pytest.raises(Broken) as broken, Order.confirm_payment.start("o-1", skip_error=True) as ctx:
         with ctx.transaction(succeed=True) as transaction:
             debit(transaction)
@@ -308,7 +288,6 @@ def test_an_exception_after_the_commit_propagates_and_the_success_stands(caplog:
 
 
 def test_ctrl_c_after_the_commit_propagates_and_the_success_stands(caplog: pytest.LogCaptureFixture) -> None:
-    Order.create("o-1")
     with (
         caplog.at_level(logging.INFO, "pynamodb_tracker"),
         pytest.raises(KeyboardInterrupt),
@@ -324,7 +303,6 @@ def test_ctrl_c_after_the_commit_propagates_and_the_success_stands(caplog: pytes
 
 
 def test_the_attempt_fails_even_if_the_block_catches_the_error_of_the_commit() -> None:
-    Order.create("o-1")
     with pytest.raises(TransactWriteError) as refused, Order.confirm_payment.start("o-1") as ctx:
         ctx.task.amount = 5
         with pytest.raises(TransactWriteError) as caught, ctx.transaction(succeed=True) as transaction:
@@ -336,7 +314,6 @@ def test_the_attempt_fails_even_if_the_block_catches_the_error_of_the_commit() -
 
 
 def test_an_exception_in_a_transaction_fails_the_attempt_even_if_the_block_catches_it() -> None:
-    Order.create("o-1")
     with pytest.raises(Broken), Order.confirm_payment.start("o-1") as ctx:
         with pytest.raises(Broken), ctx.transaction(succeed=True) as transaction:
             debit(transaction)
@@ -346,7 +323,6 @@ def test_an_exception_in_a_transaction_fails_the_attempt_even_if_the_block_catch
 
 @only_blocking
 def test_a_transaction_that_is_never_committed_is_no_success() -> None:
-    Order.create("o-1")
     with pytest.raises(Exception, match="was not committed"), Order.confirm_payment.start("o-1") as ctx:
         transaction = ctx.transaction(succeed=True)
         debit(transaction)
@@ -355,14 +331,12 @@ def test_a_transaction_that_is_never_committed_is_no_success() -> None:
 
 
 def test_a_failure_without_commit_is_skipped_like_any_other() -> None:
-    Order.create("o-1")
     with Order.confirm_payment.start("o-1", skip_error=True) as ctx:
         ctx.transaction(succeed=True)
     assert Order.get_task("o-1").state == Order.confirm_payment.failed
 
 
 def test_a_second_transaction_may_succeed_after_one_was_refused() -> None:
-    Order.create("o-1")
     with Order.confirm_payment.start("o-1") as ctx:
         with pytest.raises(TransactWriteError), ctx.transaction(succeed=True) as transaction:
             debit(transaction, 1000)
@@ -375,8 +349,6 @@ def test_a_second_transaction_may_succeed_after_one_was_refused() -> None:
 
 @only_blocking
 def test_a_batch_reports_a_success_in_a_transaction() -> None:
-    Order.create("o-1")
-
     def work(ctx: Any) -> None:
         with ctx.transaction(succeed=True) as transaction:
             debit(transaction)
@@ -388,7 +360,6 @@ def test_a_batch_reports_a_success_in_a_transaction() -> None:
 
 
 def test_a_check_in_lets_a_transaction_pass_while_the_lock_is_held() -> None:
-    Order.create("o-1")
     with Order.confirm_payment.start("o-1") as ctx:
         with TransactWrite(connection=Account._get_connection().connection) as transaction:
             debit(transaction)
@@ -401,7 +372,6 @@ def test_a_check_in_lets_a_transaction_pass_while_the_lock_is_held() -> None:
 
 
 def test_a_check_in_cancels_a_transaction_without_the_lock_as_its_first_reason(clock: StoppedClock) -> None:
-    Order.create("o-1")
     with pytest.raises(LockLostError), Order.confirm_payment.start("o-1") as ctx:
         with (
             pytest.raises(TransactWriteError) as refused,
@@ -420,7 +390,6 @@ def test_a_check_in_cancels_a_transaction_without_the_lock_as_its_first_reason(c
 
 
 def test_a_check_in_takes_a_transaction_of_the_users_own() -> None:
-    Order.create("o-1")
     with Order.confirm_payment.start("o-1") as ctx:
         for wrong in (ctx.transaction(), None, Account):
             with pytest.raises(TypeError, match="check_in takes a TransactWrite of your own"):

@@ -15,10 +15,10 @@ from pynamodb_tracker.exceptions import address_of
 from pynamodb_tracker.testing import StoppedClock
 from tests.support.network import Network, Rule, error, passing, silent, unheard
 from tests.support.rows import change
-from tests.support.shop import Order
+from tests.support.shop import Order, created
 from tests.support.workers import succeed
 
-pytestmark = pytest.mark.usefixtures("table")
+pytestmark = pytest.mark.usefixtures("table", "task")
 
 SHORT = timedelta(seconds=30)
 
@@ -29,9 +29,9 @@ def large(text: str) -> dict[str, Any]:
     return {"text": text * 2_000}
 
 
+@created(data=large("created"))
 @pytest.mark.parametrize("late", [large("late"), {"small": 1}], ids=["large", "small"])
 def test_a_save_after_a_success_whose_answer_was_lost_changes_nothing(network: Network, late: Any) -> None:
-    Order.create("o-1", data=large("created"))
     with (
         pytest.raises(LockLostError, match="has recorded the success"),
         Order.confirm_payment.start("o-1", lock_for=SHORT) as ctx,
@@ -49,8 +49,8 @@ def test_a_save_after_a_success_whose_answer_was_lost_changes_nothing(network: N
     assert Order.ship.run("o-1", lambda ctx: ctx.task.data) == large("done")
 
 
+@created(data=large("created"))
 def test_a_save_after_a_success_that_was_not_applied_is_a_save(network: Network) -> None:
-    Order.create("o-1", data=large("created"))
     with pytest.raises(TransactWriteError), Order.confirm_payment.start("o-1", lock_for=SHORT) as ctx:
         network.rule = silent("TransactWriteItems", "GetItem")
         with pytest.raises(TransactWriteError) as unknown, ctx.transaction(succeed=True):
@@ -64,7 +64,6 @@ def test_a_save_after_a_success_that_was_not_applied_is_a_save(network: Network)
 
 
 def test_a_success_whose_answer_was_lost_is_found_after_eight_claims_that_never_ended(network: Network) -> None:
-    Order.create("o-1")
     dead = [{"N": str(fence)} for fence in range(1, 9)]
     change(Order, "o-1", fence={"N": "8"}, unfinished={"L": dead})
 
@@ -78,6 +77,7 @@ def test_a_success_whose_answer_was_lost_is_found_after_eight_claims_that_never_
     assert (ctx.task.fence, Order.get_task("o-1").state) == (9, Order.ship.pending)
 
 
+@created(tracking_no="old", data={"page": 1})
 @heard_of
 @pytest.mark.parametrize("saved", [True, False], ids=["by a save", "by the end"])
 def test_a_change_undone_after_an_unanswered_save_is_undone_in_the_row(
@@ -85,7 +85,6 @@ def test_a_change_undone_after_an_unanswered_save_is_undone_in_the_row(
     lost: Any,
     saved: Any,
 ) -> None:
-    Order.create("o-1", tracking_no="old", data={"page": 1})
     with Order.confirm_payment.start("o-1") as ctx:
         ctx.task.tracking_no, ctx.task.data["page"] = "new", 2
         _save_unheard(network, ctx, lost("UpdateItem"))
@@ -97,11 +96,11 @@ def test_a_change_undone_after_an_unanswered_save_is_undone_in_the_row(
     assert (task.tracking_no, task.data) == ("old", {"page": 1}) == (ctx.task.tracking_no, ctx.task.data)
 
 
+@created(data=large("first"))
 @heard_of
 def test_data_restored_after_an_unanswered_save_is_complete_whenever_its_worker_dies(
     network: Network, lost: Any
 ) -> None:
-    Order.create("o-1", data=large("first"))
     with Order.confirm_payment.start("o-1") as ctx:
         assert ctx.task.data == large("first")  # what is read is compared, and not written again
         ctx.task.data = large("second")
@@ -117,8 +116,6 @@ def test_data_restored_after_an_unanswered_save_is_complete_whenever_its_worker_
 def test_a_note_that_a_block_adds_to_one_lost_lock_error_is_on_no_other_one(
     network: Network, clock: StoppedClock
 ) -> None:
-    Order.create("o-1")
-
     def taken_over(operation: str, _request: Any, send: Callable[[], Any]) -> Any:
         if operation != "TransactWriteItems":
             return send()

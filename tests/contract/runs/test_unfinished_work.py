@@ -14,7 +14,7 @@ from tests.contract.declaring.test_bound_functions import logged
 from tests.support.shop import Order
 from tests.support.workers import fail
 
-pytestmark = pytest.mark.usefixtures("table")
+pytestmark = pytest.mark.usefixtures("table", "task")
 
 STEP = Order.confirm_payment
 
@@ -64,7 +64,6 @@ def assert_failed(remedy: str) -> None:
 
 @pytest.mark.parametrize(("function", "remedy"), UNFINISHED)
 def test_a_run_of_a_function_whose_work_is_not_done_fails(function: Any, remedy: str) -> None:
-    Order.create("o-1")
     with pytest.raises(TypeError, match=remedy):
         STEP.run("o-1", function)
     assert_failed(remedy)
@@ -72,13 +71,11 @@ def test_a_run_of_a_function_whose_work_is_not_done_fails(function: Any, remedy:
 
 @pytest.mark.parametrize(("function", "remedy"), UNFINISHED)
 def test_a_batch_of_a_function_whose_work_is_not_done_fails(function: Any, remedy: str) -> None:
-    Order.create("o-1")
     assert STEP.run_all(function, limit=1).failed == ["o-1"]
     assert_failed(remedy)
 
 
 def test_a_worker_with_a_function_whose_work_is_not_done_fails_the_task() -> None:
-    Order.create("o-1")
     tally = Worker({STEP: lambda ctx: work(ctx.task)}).run(until_idle=True)[STEP]
     assert (tally.succeeded, tally.ignored) == (0, 1)
     assert "in an async function" in Order.get_task("o-1").errors[0].message
@@ -88,12 +85,10 @@ def test_a_worker_with_a_function_whose_work_is_not_done_fails_the_task() -> Non
     "value", [None, "a receipt", [1], {"a": 1}, iter([1]), threading.Event()], ids=lambda value: type(value).__name__
 )
 def test_any_other_result_is_returned_as_it_is(value: object) -> None:
-    Order.create("o-1")
     assert STEP.run("o-1", lambda _: value) is value
 
 
 def test_a_generator_that_is_created_in_the_block_of_a_with_is_no_result() -> None:
-    Order.create("o-1")
     fail(STEP, "o-1")
     with STEP.start("o-1") as ctx:
         list(produce(ctx))

@@ -11,7 +11,7 @@ from tests.support.network import Network, before
 from tests.support.shop import Order
 from tests.support.workers import die, fail
 
-pytestmark = pytest.mark.usefixtures("table")
+pytestmark = pytest.mark.usefixtures("table", "task")
 
 
 def cancel() -> Order:
@@ -19,7 +19,6 @@ def cancel() -> Order:
 
 
 def test_a_cancelled_run_records_nothing_and_is_told_who_cancelled_it_and_why() -> None:
-    Order.create("o-1")
     lives = Order.confirm_payment.start("o-1")
     ctx = lives.__enter__()
     ctx.task.amount = 5
@@ -35,8 +34,6 @@ def test_a_cancelled_run_records_nothing_and_is_told_who_cancelled_it_and_why() 
 
 
 def test_a_cancelled_block_that_fails_records_no_failure() -> None:
-    Order.create("o-1")
-
     def fail_after_the_cancel(_: object) -> None:
         cancel()
         raise ValueError("too late")
@@ -48,7 +45,6 @@ def test_a_cancelled_block_that_fails_records_no_failure() -> None:
 
 
 def test_a_cancelled_task_is_not_run_again_until_it_is_reopened() -> None:
-    Order.create("o-1")
     die(Order.confirm_payment, "o-1")
     cancel()
     with pytest.raises(TaskIgnoredError, match="wrong amount"), Order.confirm_payment.start("o-1"):
@@ -59,7 +55,6 @@ def test_a_cancelled_task_is_not_run_again_until_it_is_reopened() -> None:
 
 
 def test_a_run_whose_lock_had_expired_is_still_advised_to_take_a_longer_one(clock: StoppedClock) -> None:
-    Order.create("o-1")
     slow = Order.confirm_payment.start("o-1")
     slow.__enter__()
     clock.advance(timedelta(hours=1))
@@ -70,7 +65,6 @@ def test_a_run_whose_lock_had_expired_is_still_advised_to_take_a_longer_one(cloc
 
 @pytest.mark.parametrize("ends", [None, KeyboardInterrupt()], ids=["succeeds", "is released"])
 def test_a_run_that_ends_while_it_is_cancelled_is_decided_once(network: Network, ends: Any) -> None:
-    Order.create("o-1")
     lives = Order.confirm_payment.start("o-1")
     lives.__enter__()
     before(network, "UpdateItem", lambda: lives.__exit__(ends and type(ends), ends, None))
@@ -82,13 +76,11 @@ def test_a_run_that_ends_while_it_is_cancelled_is_decided_once(network: Network,
 
 
 def test_a_waiting_task_is_ignored_as_without_it() -> None:
-    Order.create("o-1")
     fail(Order.confirm_payment, "o-1")
     assert cancel().state == Order.confirm_payment.ignored
 
 
 def test_a_running_task_is_refused_with_the_way_to_cancel_it() -> None:
-    Order.create("o-1")
     die(Order.confirm_payment, "o-1")
     with pytest.raises(
         TaskLockedError, match=r"Try again after that. To ignore it now and cancel its run, pass even_running=True"

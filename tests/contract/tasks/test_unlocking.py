@@ -23,7 +23,7 @@ from tests.support.rows import stored
 from tests.support.shop import Order, Receipt
 from tests.support.workers import die, fail
 
-pytestmark = pytest.mark.usefixtures("table")
+pytestmark = pytest.mark.usefixtures("table", "task")
 
 
 def unlock(step: BoundStep[Order] = Order.confirm_payment, **held_by: str | None) -> Order:
@@ -36,7 +36,6 @@ def refuse() -> None:
 
 
 def test_an_unlocked_task_is_pending_and_due_at_once_and_its_attempt_counts(clock: StoppedClock) -> None:
-    Order.create("o-1")
     die(Order.confirm_payment, "o-1")
     clock.advance(timedelta(minutes=1))
     task = unlock()
@@ -48,7 +47,6 @@ def test_an_unlocked_task_is_pending_and_due_at_once_and_its_attempt_counts(cloc
 
 
 def test_an_unlock_keeps_who_unlocked_the_task_and_why(clock: StoppedClock) -> None:
-    Order.create("o-1")
     die(Order.confirm_payment, "o-1")
     (entry,) = unlock().errors
     assert (entry.type, entry.message, entry.worker) == ("unlocked", "the host is gone", "ada")
@@ -56,7 +54,6 @@ def test_an_unlock_keeps_who_unlocked_the_task_and_why(clock: StoppedClock) -> N
 
 
 def test_an_unlock_that_the_row_has_no_room_for_keeps_the_last_error(network: Network) -> None:
-    Order.create("o-1")
     fail(Order.confirm_payment, "o-1")
     failed = Order.get_task("o-1").last_error
     die(Order.confirm_payment, "o-1")
@@ -65,7 +62,6 @@ def test_an_unlock_that_the_row_has_no_room_for_keeps_the_last_error(network: Ne
 
 
 def test_a_worker_without_its_lock_that_lives_records_nothing() -> None:
-    Order.create("o-1")
     lives = Order.confirm_payment.start("o-1")
     ctx = lives.__enter__()
     ctx.task.amount = 5
@@ -78,7 +74,6 @@ def test_a_worker_without_its_lock_that_lives_records_nothing() -> None:
 
 
 def test_a_run_that_loses_its_lock_after_an_earlier_unlock_is_not_told_of_that(clock: StoppedClock) -> None:
-    Order.create("o-1")
     die(Order.confirm_payment, "o-1")
     unlock()
     clock.advance(timedelta(seconds=1))
@@ -101,7 +96,6 @@ def test_after_the_last_attempt_is_unlocked_the_next_start_ignores_the_task() ->
 
 
 def test_only_the_task_of_the_named_worker_is_unlocked() -> None:
-    Order.create("o-1")
     die(Order.confirm_payment, "o-1")
     holder = Order.get_task("o-1").worker
     with pytest.raises(TaskLockedError, match=f"it is not held by another:1. Attempt .* held by {holder}") as caught:
@@ -112,7 +106,6 @@ def test_only_the_task_of_the_named_worker_is_unlocked() -> None:
 
 
 def test_without_a_name_only_a_task_whose_lock_has_expired_is_unlocked(clock: StoppedClock) -> None:
-    Order.create("o-1")
     die(Order.confirm_payment, "o-1")
     task = Order.get_task("o-1")
     clock.advance(timedelta(minutes=5, seconds=2))
@@ -125,7 +118,6 @@ def test_without_a_name_only_a_task_whose_lock_has_expired_is_unlocked(clock: St
 
 
 def test_the_next_life_of_a_container_keeps_its_claim() -> None:
-    Order.create("o-1")
     die(Order.confirm_payment, "o-1")
     shown = Order.get_task("o-1")
     assert unlock(fencing_token=shown.lock, worker=shown.worker).state == Order.confirm_payment.pending
@@ -156,7 +148,6 @@ def test_a_task_that_somebody_else_unlocks_at_the_same_time_is_unlocked_once(
         clock.advance(timedelta(milliseconds=1))
         Order.confirm_payment.unlock("o-1", reason="it hangs", worker=this_worker(), by="grace")
 
-    Order.create("o-1")
     die(Order.confirm_payment, "o-1")
     before(network, "UpdateItem", rival)
     assert unlock().state == Order.confirm_payment.pending
@@ -164,30 +155,26 @@ def test_a_task_that_somebody_else_unlocks_at_the_same_time_is_unlocked_once(
 
 
 def test_a_task_that_no_worker_holds_stays_as_it_is() -> None:
-    Order.create("o-1")
     fail(Order.confirm_payment, "o-1")
     before = stored(Order, "o-1")
     assert (unlock().state, stored(Order, "o-1")) == (Order.confirm_payment.failed, before)
 
 
 @pytest.mark.parametrize(
-    ("state", "step", "error"),
+    ("task", "step", "error"),
     [
-        (Order.ship.pending, Order.confirm_payment, TaskAlreadySucceededError),
-        (Order.ship.pending, Order.deliver, TaskNotReadyError),
-        (Order.ship.ignored, Order.ship, TaskIgnoredError),
+        ({"state": Order.ship.pending}, Order.confirm_payment, TaskAlreadySucceededError),
+        ({"state": Order.ship.pending}, Order.deliver, TaskNotReadyError),
+        ({"state": Order.ship.ignored}, Order.ship, TaskIgnoredError),
     ],
+    indirect=["task"],
 )
-def test_an_unlock_of_a_step_that_no_worker_can_hold_is_refused(
-    state: object, step: BoundStep[Order], error: type[Exception]
-) -> None:
-    Order.create("o-1", state=state)  # type: ignore[arg-type]  # of the parameters, all are states of Order
+def test_an_unlock_of_a_step_that_no_worker_can_hold_is_refused(step: BoundStep[Order], error: type[Exception]) -> None:
     with pytest.raises(error, match="cannot unlock"):
         unlock(step)
 
 
 def test_a_task_that_its_worker_ended_meanwhile_stays_as_that_left_it(network: Network) -> None:
-    Order.create("o-1")
     lives = Order.confirm_payment.start("o-1")
     lives.__enter__()
     before(network, "UpdateItem", lambda: lives.__exit__(None, None, None))
@@ -197,7 +184,6 @@ def test_a_task_that_its_worker_ended_meanwhile_stays_as_that_left_it(network: N
 
 
 def test_an_unlock_that_meets_the_next_worker_unlocks_nothing(network: Network) -> None:
-    Order.create("o-1")
     lives = Order.confirm_payment.start("o-1")
     holder = lives.__enter__().task.worker
 
@@ -214,7 +200,6 @@ def test_an_unlock_that_meets_the_next_worker_unlocks_nothing(network: Network) 
 
 
 def test_an_unlock_of_a_task_that_was_deleted_meanwhile_does_not_find_it(network: Network, clock: StoppedClock) -> None:
-    Order.create("o-1")
     die(Order.confirm_payment, "o-1")
     clock.advance(timedelta(hours=1))
     before(network, "UpdateItem", lambda: Order.delete_task("o-1"))
@@ -223,19 +208,18 @@ def test_an_unlock_of_a_task_that_was_deleted_meanwhile_does_not_find_it(network
 
 
 def test_an_unlock_does_not_find_a_missing_task() -> None:
+    Order.delete_task("o-1")
     with pytest.raises(TaskNotFoundError, match=r"cannot unlock confirm_payment of Order 'o-1'"):
         unlock()
 
 
 def test_a_command_keeps_who_gave_it() -> None:
-    Order.create("o-1")
     Order.confirm_payment.ignore("o-1", reason="cancelled", by="ada")
     task = Order.confirm_payment.reopen("o-1", by="bob")
     assert [(entry.type, entry.worker) for entry in task.errors] == [("ignored", "ada"), ("reopened", "bob")]
 
 
 def test_the_complete_errors_are_found_after_a_reopen_that_keeps_who_gave_it() -> None:
-    Order.create("o-1")
     Order.confirm_payment.ignore("o-1", reason="long " * 300)
     task = Order.confirm_payment.reopen("o-1", by="bob")
     assert [len(entry.message) for entry in task.errors] == [1500, 0]
@@ -255,9 +239,9 @@ def test_a_command_refuses_names_that_are_no_text(given: dict[str, object]) -> N
 def test_fencing_tokens_grow_across_the_lives_of_a_task() -> None:
     tokens = []
     for _ in range(2):
-        Order.create("o-1")
         for _ in range(2):
             with Order.confirm_payment.start("o-1", also_from=(Order.ship.pending,)) as ctx:
                 tokens.append(ctx.fencing_token)
         Order.delete_task("o-1")
+        Order.create("o-1")
     assert (tokens, {len(token) for token in tokens}) == (sorted(set(tokens)), {24})

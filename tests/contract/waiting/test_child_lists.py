@@ -18,7 +18,7 @@ from tests.support.rows import client, keys, put
 from tests.support.shop import AppTask
 from tests.support.workers import succeed
 
-pytestmark = pytest.mark.usefixtures("table")
+pytestmark = pytest.mark.usefixtures("table", "task")
 
 LIST = {"task_id": {"S": "c"}, "use_case_id": {"S": "box to list#children"}}
 
@@ -27,6 +27,9 @@ class Box(AppTask):
     use_case_id = UseCase("box to list", keep_for=timedelta(days=30))
 
     split, check, ship = Step(100), Step(200), Step(300)
+
+
+CREATED = Box, "c"
 
 
 class Note(AppTask):
@@ -58,7 +61,6 @@ def stored_list() -> Any:
 
 
 def test_the_children_of_a_task_are_found_until_each_has_ended() -> None:
-    Box.create("c")
     with recorded() as requests:
         Box.split.run("c", creating("a", "b"))
     assert (requests.operations, listed()) == (["UpdateItem", "TransactWriteItems"], (["a", "b"], 0))
@@ -74,7 +76,6 @@ def test_the_children_of_a_task_are_found_until_each_has_ended() -> None:
 
 
 def test_each_success_lists_its_own_children_and_those_that_it_asks_for_again() -> None:
-    Box.create("c")
     Box.split.run("c", creating("a", "e", wait_until=True))
     with recorded() as requests:
         Box.check.run("c", creating("b", "a"))
@@ -93,13 +94,13 @@ def test_each_success_lists_its_own_children_and_those_that_it_asks_for_again() 
 
 
 def test_a_turn_in_a_group_is_no_child() -> None:
+    Box.delete_task("c")
     for name in ("first", "c"):
         Box.create(name, group="g")
     assert listed() is None
 
 
 def test_a_child_that_another_program_has_deleted_is_among_those_that_no_list_names() -> None:
-    Box.create("c")
     Box.split.run("c", creating("a", "b"))
     client(AppTask).delete_item(
         TableName=AppTask.Meta.table_name, Key={"task_id": {"S": "a"}, "use_case_id": {"S": "note to list"}}
@@ -108,7 +109,6 @@ def test_a_child_that_another_program_has_deleted_is_among_those_that_no_list_na
 
 
 def test_an_answer_that_is_lost_leaves_the_list_of_the_success(network: Network) -> None:
-    Box.create("c")
     unheard_once(network)
     Box.split.run("c", creating("a"))
     assert listed() == (["a"], 0)
@@ -116,7 +116,6 @@ def test_an_answer_that_is_lost_leaves_the_list_of_the_success(network: Network)
 
 def test_a_list_names_as_many_as_4_kb_take_and_says_how_many_are_left() -> None:
     names = ["".join(str(uuid4()) for _ in range(3)) for _ in range(97)]  # about 6 kB
-    Box.create("c")
     Box.split.run("c", creating(*names))
     found = listed()
     assert found is not None
@@ -136,7 +135,6 @@ class Till(Model):
 
 @pytest.mark.parametrize(("own_writes", "names"), [(1, 97), (2, 0)])
 def test_a_transaction_that_is_full_without_the_list_is_sent_without_it(own_writes: int, names: int) -> None:
-    Box.create("c")
     with Box.split.start("c") as ctx:
         creating(*(f"n{number}" for number in range(97)))(ctx)
         with ctx.transaction(succeed=True) as transaction:
@@ -148,7 +146,6 @@ def test_a_transaction_that_is_full_without_the_list_is_sent_without_it(own_writ
 
 
 def test_there_is_room_for_the_list_beside_as_many_follow_ups_as_there_may_be() -> None:
-    Box.create("c")
     with Box.split.start("c") as ctx:
         for number in range(60):
             ctx.create(Box, f"follow-up {number}")
@@ -159,7 +156,6 @@ def test_there_is_room_for_the_list_beside_as_many_follow_ups_as_there_may_be() 
 
 
 def test_a_list_ends_with_its_task(clock: Any) -> None:
-    Box.create("c")
     Box.split.run("c", creating("a"))
     succeed(Note.print, "a")
     for step in (Box.check, Box.ship):
@@ -170,7 +166,6 @@ def test_a_list_ends_with_its_task(clock: Any) -> None:
 
 
 def test_a_late_copy_of_that_end_leaves_the_list_of_the_next_round() -> None:
-    Box.create("c")
     Box.split.run("c", creating("a"))
     for step, name in ((Note.print, "a"), (Box.check, "c")):
         succeed(step, name)
@@ -184,7 +179,6 @@ def test_a_late_copy_of_that_end_leaves_the_list_of_the_next_round() -> None:
 
 
 def test_a_list_that_is_damaged_names_nobody_and_the_next_one_takes_its_place() -> None:
-    Box.create("c")
     Box.split.run("c", creating("a", wait_until=True))
     too_long = b" " * 6_000_000 + b'[["a","note to list"]]'
     for content in (b"no list", *map(zlib.compress, (b"[" * 100_000, b'[["a"]]', too_long))):

@@ -28,10 +28,10 @@ from tests.support.declaring import declare
 from tests.support.network import Answer, Network, Request, error, passing, silent, unheard, unreached
 from tests.support.recorder import recorded
 from tests.support.rows import change, stored
-from tests.support.shop import AppTask, Order
+from tests.support.shop import AppTask, Order, created
 from tests.support.workers import Broken, fail, succeed
 
-pytestmark = pytest.mark.usefixtures("table")
+pytestmark = pytest.mark.usefixtures("table", "task")
 
 PAY, SHIP = Order.confirm_payment, Order.ship
 TRACE = {"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}
@@ -60,8 +60,8 @@ def bills() -> list[str]:
     return sorted(bill.task_id for bill in Bill.send.pending.query())
 
 
+@created(amount=5, trace=TRACE)
 def test_a_follow_up_is_created_with_the_success_in_one_request(clock: StoppedClock) -> None:
-    Order.create("o-1", amount=5, trace=TRACE)
     with recorded() as requests, PAY.start("o-1") as ctx:
         ctx.create(Bill, "o-1/bill", amount=ctx.task.amount, data={"a": [1]})
         ctx.create(Bill, "o-1/reminder", due_time=timedelta(days=9), trace={"baggage": "b"})
@@ -77,8 +77,8 @@ def test_a_follow_up_is_created_with_the_success_in_one_request(clock: StoppedCl
 
 
 def test_the_row_is_the_same_as_after_a_success_without_follow_ups() -> None:
+    Order.create("o-2")
     for task_id in ("o-1", "o-2"):
-        Order.create(task_id)
         with PAY.start(task_id) as ctx:
             ctx.task.amount = 5
             if task_id == "o-2":
@@ -91,7 +91,6 @@ def test_the_row_is_the_same_as_after_a_success_without_follow_ups() -> None:
 
 @pytest.mark.parametrize("raised", [Broken(), GiveUp(), RetryLater(timedelta(1)), KeyboardInterrupt()], ids=repr)
 def test_a_block_that_does_not_succeed_creates_nothing(raised: BaseException) -> None:
-    Order.create("o-1")
     with pytest.raises(type(raised)), PAY.start("o-1") as ctx:
         ctx.create(Bill, "o-1/bill")
         raise raised
@@ -99,7 +98,6 @@ def test_a_block_that_does_not_succeed_creates_nothing(raised: BaseException) ->
 
 
 def test_a_failure_that_is_skipped_creates_nothing() -> None:
-    Order.create("o-1")
     with PAY.start("o-1", skip_error=True) as ctx:
         ctx.create(Bill, "o-1/bill")
         raise Broken
@@ -108,7 +106,6 @@ def test_a_failure_that_is_skipped_creates_nothing() -> None:
 
 @pytest.mark.usefixtures("small_transactions")
 def test_a_value_of_the_task_that_cannot_be_stored_creates_nothing() -> None:
-    Order.create("o-1")
     with pytest.raises(ValueNotStorableError), PAY.start("o-1") as ctx:
         create_many(ctx, 7)
         ctx.task.data["a"] = object()
@@ -116,7 +113,6 @@ def test_a_value_of_the_task_that_cannot_be_stored_creates_nothing() -> None:
 
 
 def test_a_worker_that_lost_its_lock_creates_nothing(clock: StoppedClock) -> None:
-    Order.create("o-1")
     with pytest.raises(LockLostError, match="cannot finish confirm_payment of Order 'o-1'"), PAY.start("o-1") as ctx:
         ctx.create(Bill, "o-1/of a")
         clock.advance(timedelta(hours=1))
@@ -126,7 +122,6 @@ def test_a_worker_that_lost_its_lock_creates_nothing(clock: StoppedClock) -> Non
 
 
 def test_a_task_that_was_created_by_an_earlier_success_counts_as_created() -> None:
-    Order.create("o-1")
     for amount in (1, 2):
         with PAY.start("o-1", also_from=(SHIP.pending,)) as ctx:
             ctx.create(Bill, "o-1/bill", amount=amount)
@@ -145,10 +140,10 @@ def by_another_task() -> None:
 
 
 def by_an_earlier_life() -> None:
-    Order.create("o-1")
     with PAY.start("o-1") as ctx:
         ctx.create(Bill, "o-1/bill", amount=1)
     Order.delete_task("o-1")
+    Order.create("o-1")
 
 
 def by_an_unreadable_creator() -> None:
@@ -167,7 +162,6 @@ def by_an_unreadable_creator() -> None:
 )
 def test_the_id_of_another_task_fails_the_attempt(create: Callable[[], None], says: str) -> None:
     create()
-    Order.create("o-1")
     with pytest.raises(TaskAlreadyExistsError, match=f"cannot create Bill 'o-1/bill': {says}") as refused:
         with PAY.start("o-1") as ctx:
             ctx.create(Bill, "o-1/new")
@@ -181,7 +175,6 @@ def test_the_id_of_another_task_fails_the_attempt(create: Callable[[], None], sa
 def test_the_id_of_a_damaged_task_fails_the_attempt() -> None:
     by_nobody()
     change(Bill, "o-1/bill", creator={"N": "1"})
-    Order.create("o-1")
     with pytest.raises(TaskAlreadyExistsError, match="cannot create Bill 'o-1/bill': it already exists"):
         with PAY.start("o-1") as ctx:
             ctx.create(Bill, "o-1/bill", amount=2)
@@ -189,7 +182,6 @@ def test_the_id_of_a_damaged_task_fails_the_attempt() -> None:
 
 
 def test_a_follow_up_that_is_gone_after_it_was_refused_is_created() -> None:
-    Order.create("o-1")
     with PAY.start("o-1") as ctx:
         ctx.create(Bill, "o-1/bill")
         follow_ups.follow_ups_of(ctx._journal).handle_refusal([CancellationReason("ConditionalCheckFailed")])
@@ -197,7 +189,6 @@ def test_a_follow_up_that_is_gone_after_it_was_refused_is_created() -> None:
 
 
 def test_a_child_cannot_create_its_parent() -> None:
-    Order.create("o-1")
     with PAY.start("o-1") as ctx:
         ctx.create(Bill, "o-1/bill", wait=True)
     with pytest.raises(TaskAlreadyExistsError, match="cannot create Order 'o-1'"), Bill.send.start("o-1/bill") as run:
@@ -205,8 +196,8 @@ def test_a_child_cannot_create_its_parent() -> None:
     assert Bill.get_task("o-1/bill").state == Bill.send.failed
 
 
+@created(state=Order.deliver.pending)
 def test_a_task_that_starts_over_from_its_end_is_another_creator() -> None:
-    Order.create("o-1", state=Order.deliver.pending)
     with Order.deliver.start("o-1") as ctx:
         ctx.create(Bill, "o-1/bill")
     with pytest.raises(TaskAlreadyExistsError, match="created by an earlier round of the same task"):
@@ -214,8 +205,8 @@ def test_a_task_that_starts_over_from_its_end_is_another_creator() -> None:
             ctx.create(Bill, "o-1/bill")
 
 
+@created(state=Order.deliver.pending)
 def test_a_success_that_takes_in_what_was_asked_for_creates_its_follow_ups_once() -> None:
-    Order.create("o-1", state=Order.deliver.pending)
     with Order.deliver.start("o-1") as ctx:
         ctx.create(Bill, "o-1/bill")
         assert Order.create_or_merge("o-1", amount=5).effect == "queued"
@@ -225,7 +216,6 @@ def test_a_success_that_takes_in_what_was_asked_for_creates_its_follow_ups_once(
 
 def test_what_cannot_be_created_is_refused_at_once() -> None:
     elsewhere = declare("Elsewhere", use_case_id=UseCase("bill"))
-    Order.create("o-1")
     with PAY.start("o-1") as ctx, unreached():
         ctx.create(Bill, "o-1/bill")
         for call, kind, says in [
@@ -247,7 +237,7 @@ def test_what_cannot_be_created_is_refused_at_once() -> None:
 
 
 def test_no_follow_up_slips_through_after_the_block() -> None:
-    for task_id in ("o-1", "o-2", "o-3"):
+    for task_id in ("o-2", "o-3"):
         Order.create(task_id)
     with PAY.start("o-1") as ended:
         pass
@@ -274,7 +264,6 @@ def large(number: int) -> dict[str, Any]:
 
 def test_large_data_of_follow_ups_is_created_with_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(follow_ups, "_MOST_BYTES", 300_000)  # in place of what DynamoDB takes
-    Order.create("o-1")
     with recorded() as requests, PAY.start("o-1") as ctx:
         for number in range(3):
             ctx.create(Bill, f"o-1/{number}", data=large(number))
@@ -287,7 +276,6 @@ def test_large_data_of_follow_ups_is_created_with_them(monkeypatch: pytest.Monke
 
 
 def test_an_existing_follow_up_keeps_its_large_data() -> None:
-    Order.create("o-1")
     for number in range(2):
         with PAY.start("o-1", also_from=(SHIP.pending,)) as ctx:
             ctx.create(Bill, f"o-1/{number}", data=large(number))
@@ -333,11 +321,11 @@ def test_wherever_a_worker_dies_each_follow_up_is_created_once(
     monkeypatch.setattr(follow_ups, "_MOST_WITH_SUCCESS", 1)
     monkeypatch.setattr(follow_ups, "_MOST_BEFORE", 1)
 
-    def created(task_id: str) -> dict[str, str]:
+    def bills_of(task_id: str) -> dict[str, str]:
         return {bill.task_id: bill.creation for bill in Bill.send.pending.query() if bill.task_id.startswith(task_id)}
 
     for number in (1, 2, 3):
-        task_id = f"o-{number}"
+        task_id = f"task {number}"
         Order.create(task_id)
         run = PAY.start(task_id)
         create_many(run.__enter__(), 3)
@@ -345,20 +333,19 @@ def test_wherever_a_worker_dies_each_follow_up_is_created_once(
         with pytest.raises(Died):
             run.__exit__(None, None, None)
         network.rule = passing
-        before = created(task_id)
+        before = bills_of(task_id)
         assert len(before) == (number if after else number - 1)
         if len(before) < 3:
             clock.advance(timedelta(hours=1))
             with PAY.start(task_id) as ctx:
                 create_many(ctx, 3)
         assert Order.get_task(task_id).state == SHIP.pending
-        assert len(created(task_id)) == len(before | created(task_id)) == 3
-        assert before.items() <= created(task_id).items()
+        assert len(bills_of(task_id)) == len(before | bills_of(task_id)) == 3
+        assert before.items() <= bills_of(task_id).items()
 
 
 @pytest.mark.usefixtures("small_transactions")
 def test_nothing_is_created_before_the_success_once_the_lock_is_lost(clock: StoppedClock) -> None:
-    Order.create("o-1")
     with pytest.raises(LockLostError), PAY.start("o-1") as ctx:
         create_many(ctx, 7)
         clock.advance(timedelta(hours=1))
@@ -399,7 +386,6 @@ def test_after_a_lock_lost_between_two_transactions_the_next_run_creates_only_th
 
 
 def test_a_transaction_of_the_block_that_records_the_success_creates_them() -> None:
-    Order.create("o-1")
     with accounts():
         Account("mine", balance=100).save()
         with pytest.raises(TransactWriteError), PAY.start("o-1") as ctx:
@@ -416,7 +402,6 @@ def test_a_transaction_of_the_block_that_records_the_success_creates_them() -> N
 
 
 def test_a_transaction_of_the_block_has_room_for_100_actions_in_all() -> None:
-    Order.create("o-1")
     with (
         accounts(),
         pytest.raises(ValueError, match="101 actions, more than the 100 allowed: 1 for the task, 1 of yours, and 99"),
@@ -429,7 +414,6 @@ def test_a_transaction_of_the_block_has_room_for_100_actions_in_all() -> None:
 
 
 def test_a_transaction_without_the_success_creates_nothing() -> None:
-    Order.create("o-1")
     with pytest.raises(Broken), PAY.start("o-1") as ctx:
         ctx.create(Bill, "o-1/bill")
         with ctx.transaction():
@@ -453,7 +437,6 @@ def test_a_success_whose_answer_was_lost_is_found_with_its_follow_ups(network: N
             raise ReadTimeoutError(endpoint_url="of the test")
         return answer
 
-    Order.create("o-1")
     with PAY.start("o-1") as ctx:
         create_many(ctx, many)
         network.rule = rule
@@ -464,7 +447,6 @@ def test_a_success_whose_answer_was_lost_is_found_with_its_follow_ups(network: N
 def test_a_success_without_any_answer_is_recorded_with_its_follow_ups_or_not_at_all(
     network: Network, lost: Callable[..., Any]
 ) -> None:
-    Order.create("o-1")
     with pytest.raises(TransactWriteError) as left, PAY.start("o-1", lock_for=timedelta(seconds=9)) as ctx:
         ctx.create(Bill, "o-1/bill")
         network.rule = lost("TransactWriteItems", "GetItem")
@@ -480,7 +462,6 @@ def test_what_dynamodb_refuses_fails_the_attempt(network: Network) -> None:
             raise error(operation, "ValidationException")
         return send()
 
-    Order.create("o-1")
     with pytest.raises(ValueNotStorableError, match="DynamoDB refused the success of confirm_payment of Order 'o-1'"):
         with PAY.start("o-1") as ctx:
             ctx.create(Bill, "o-1/bill")
