@@ -9,6 +9,7 @@ import pytest
 from pynamodb.attributes import JSONAttribute, ListAttribute, MapAttribute, NumberAttribute, UnicodeAttribute
 
 from pynamodb_tracker import DecimalAttribute, Step, UseCase, ValueNotStorableError
+from tests.support.network import unreached
 from tests.support.recorder import recorded
 from tests.support.rows import stored
 from tests.support.shop import AppTask
@@ -91,9 +92,9 @@ def test_a_default_is_a_decimal_of_each_task() -> None:
     ],
 )
 def test_what_cannot_be_stored_is_refused_before_any_request(amount: Any, message: str) -> None:
-    with recorded(AppTask) as requests, pytest.raises(ValueNotStorableError, match=message) as caught:
+    with unreached(), pytest.raises(ValueNotStorableError, match=message) as caught:
         Invoice.create("i-1", amount=amount)
-    assert (requests, caught.value.attribute) == ([], "amount")
+    assert caught.value.attribute == "amount"
 
 
 def test_an_equal_amount_is_no_change() -> None:

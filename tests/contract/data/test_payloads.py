@@ -13,6 +13,7 @@ from pynamodb_tracker import (
     TaskNotStartableError,
 )
 from pynamodb_tracker.testing import StoppedClock
+from tests.support.network import unreached
 from tests.support.recorder import recorded
 from tests.support.rows import change, stored
 from tests.support.shop import Order, created
@@ -203,6 +204,5 @@ def test_without_a_detailed_error_another_payload_is_refused_as_any_task(clock: 
     "payload", [object(), {1: 2}, {"a": {1, 2}}, [b"x"]], ids=["object", "number as key", "set", "bytes"]
 )
 def test_a_payload_that_json_does_not_have_is_refused_before_any_request(payload: object) -> None:
-    with recorded() as requests, pytest.raises(TypeError, match="must_match"):
+    with unreached(), pytest.raises(TypeError, match="must_match"):
         run(payload)
-    assert requests == []

@@ -1,5 +1,6 @@
 """Names of steps and attributes that clash: with the model, with what is stored, and with each other."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -53,38 +54,34 @@ def test_an_attribute_that_would_be_stored_under_a_name_of_the_tracker_is_refuse
         assert refused_of_table(mine=UnicodeAttribute(attr_name=name)).startswith("Shop.mine")
 
 
+def table_with(*bases: type, **attributes: Any) -> Any:
+    """Return a class that declares no use case, but these."""
+    meta = {"Meta": type("Meta", (), {"table_name": "shop"})} if bases == (Task,) else {}
+    return declare("Between", *bases, use_case_id=None, pack=None, **meta, **attributes)
+
+
 def test_two_attributes_that_would_be_stored_under_one_name_are_refused() -> None:
     told = refusal(amount=NumberAttribute(), total=NumberAttribute(attr_name="amount"))
-    assert told.startswith("Order.")
-    assert "amount" in told
-    assert "total" in told
+    assert (told.startswith("Order."), "amount" in told, "total" in told) == (True, True, True)
 
 
 def test_an_attribute_of_the_use_case_stored_like_one_of_the_table_is_refused() -> None:
-    shop = new_table()
-    shop = declare("Shop2", shop, use_case_id=None, pack=None, customer=UnicodeAttribute(null=True))
+    shop = table_with(new_table(), customer=UnicodeAttribute(null=True))
     told = refusal("Order", shop, buyer=UnicodeAttribute(attr_name="customer"))
-    assert told.startswith("Order.")
-    assert "buyer" in told
-    assert "customer" in told
+    assert (told.startswith("Order."), "buyer" in told, "customer" in told) == (True, True, True)
 
 
-def test_an_attribute_of_the_table_may_be_declared_anew_by_a_use_case() -> None:
-    meta = type("Meta", (), {"table_name": "shop"})
-    shop = declare("Shop", Task, use_case_id=None, pack=None, Meta=meta, customer=UnicodeAttribute(null=True))
-    order = declare("Order", shop, customer=UnicodeAttribute())
-    assert order.customer.null is False
-
-
-def test_an_attribute_of_a_class_between_table_and_use_case_may_be_declared_anew() -> None:
-    between = declare("Between", new_table(), use_case_id=None, pack=None, customer=UnicodeAttribute(null=True))
-    order = declare("Order", between, customer=UnicodeAttribute())
-    assert order.customer.null is False
-
-
-def test_an_attribute_of_another_use_case_may_be_declared_anew_by_a_subclass() -> None:
-    order = declare(customer=UnicodeAttribute(null=True))
-    express = declare("Express", order, use_case_id=UseCase("express"), customer=UnicodeAttribute())
+@pytest.mark.parametrize(
+    "base",
+    [
+        lambda: table_with(Task, customer=UnicodeAttribute(null=True)),
+        lambda: table_with(new_table(), customer=UnicodeAttribute(null=True)),
+        lambda: declare(customer=UnicodeAttribute(null=True)),
+    ],
+    ids=["table", "class between", "use case"],
+)
+def test_an_attribute_of_a_base_may_be_declared_anew(base: Callable[[], type]) -> None:
+    express = declare("Express", base(), use_case_id=UseCase("express"), customer=UnicodeAttribute())
     assert express.customer.null is False
 
 
@@ -96,13 +93,12 @@ def test_an_answer_of_another_use_case_may_come_again_by_a_mixin_or_be_declared_
 
 
 def test_a_step_named_like_an_attribute_of_the_table_is_refused() -> None:
-    shop = declare("Shop2", new_table(), use_case_id=None, pack=None, ship=UnicodeAttribute(null=True))
+    shop = table_with(new_table(), ship=UnicodeAttribute(null=True))
     assert refusal("Order", shop, ship=Step(10)).startswith("Order.ship")
 
 
 def test_an_attribute_named_like_a_step_of_the_base_is_refused() -> None:
-    order = declare()
-    told = refusal("Express", order, use_case_id=UseCase("express"), pack=UnicodeAttribute(null=True))
+    told = refusal("Express", declare(), use_case_id=UseCase("express"), pack=UnicodeAttribute(null=True))
     assert told.startswith("Express.pack")
 
 
@@ -125,8 +121,7 @@ def test_a_name_that_begins_with_an_underscore_is_refused(name: str, make: Any) 
 )
 def test_an_attribute_that_would_take_over_a_part_of_the_tracker_is_refused(attribute: Attribute[Any]) -> None:
     told = refusal(mine=attribute)
-    assert told.startswith("Order")
-    assert "mine" in told
+    assert (told.startswith("Order"), "mine" in told) == (True, True)
 
 
 @pytest.mark.parametrize("stored_name", ["result#10", "payload#990"])
@@ -151,11 +146,6 @@ def test_methods_and_properties_of_the_users_own_are_fine() -> None:
     assert (task.total, task.helper()) == (42, task)
 
 
-def test_a_step_of_a_mixin_named_like_something_of_the_model_is_refused() -> None:
-    mixin = type("Saving", (), {"save": Step(10)})
-    assert "save" in refusal("Order", mixin, new_table())
-
-
-def test_an_attribute_of_a_mixin_named_like_something_of_the_model_is_refused() -> None:
-    mixin = type("Saving", (), {"query": UnicodeAttribute(null=True)})
-    assert "query" in refusal("Order", mixin, new_table())
+@pytest.mark.parametrize(("name", "value"), [("save", Step(10)), ("query", UnicodeAttribute(null=True))])
+def test_what_a_mixin_names_like_something_of_the_model_is_refused(name: str, value: Any) -> None:
+    assert name in refusal("Order", type("Saving", (), {name: value}), new_table())

@@ -10,7 +10,7 @@ from pynamodb.exceptions import TransactWriteError, UpdateError
 from pynamodb.transactions import TransactWrite
 
 from pynamodb_tracker.clock import StoppedClock
-from tests.support.recorder import recorded
+from tests.support.network import unreached
 from tests.support.shop import AppTask, Order
 from tests.support.workers import succeed
 
@@ -48,15 +48,13 @@ RESERVED: list[Callable[[Order], Any]] = [
     "row", [Order("o-1", amount=1), AppTask("o-1", "order")], ids=["of a use case", "of the table"]
 )
 def test_save_is_a_type_error_that_names_what_to_use(row: AppTask) -> None:
-    with recorded() as requests, pytest.raises(TypeError, match=r"create.*ctx\.save.*update"):
+    with unreached(), pytest.raises(TypeError, match=r"create.*ctx\.save.*update"):
         row.save()
-    assert requests == []
 
 
 def test_batch_write_is_a_type_error_that_names_what_to_use() -> None:
-    with recorded() as requests, pytest.raises(TypeError, match="create_many"), Order.batch_write():
+    with unreached(), pytest.raises(TypeError, match="create_many"), Order.batch_write():
         pytest.fail("it is open")
-    assert requests == []
 
 
 @pytest.mark.parametrize(
@@ -70,9 +68,8 @@ def test_batch_write_is_a_type_error_that_names_what_to_use() -> None:
 )
 def test_a_transaction_does_not_write_what_the_tracker_writes(write: Callable[[Any, Order], Any], told: str) -> None:
     task = Order.create("o-1")
-    with recorded() as requests, pytest.raises(TypeError, match=told), transaction() as transact:
+    with unreached(), pytest.raises(TypeError, match=told), transaction() as transact:
         write(transact, task)
-    assert requests == []
 
 
 def test_a_transaction_updates_own_attributes() -> None:
@@ -93,9 +90,8 @@ def test_a_transaction_does_not_create_a_row_by_an_update() -> None:
 @pytest.mark.parametrize("action", RESERVED, ids=lambda action: str(RESERVED.index(action)))
 def test_update_does_not_write_what_the_tracker_writes(action: Callable[[Order], Any]) -> None:
     task = Order.create("o-1")
-    with recorded() as requests, pytest.raises(TypeError, match="own attributes"):
+    with unreached(), pytest.raises(TypeError, match="own attributes"):
         task.update([Order.amount.set(5), action(task)])
-    assert requests == []
 
 
 def test_update_does_not_write_into_what_the_tracker_writes() -> None:
@@ -170,6 +166,5 @@ def test_update_of_a_running_task_leaves_its_lock_alone(clock: StoppedClock) -> 
 @pytest.mark.parametrize("arguments", [{"condition": Order.amount == 1}, {"add_version_condition": False}])
 def test_delete_of_a_row_takes_no_condition(arguments: dict[str, Any]) -> None:
     task = Order.create("o-1")
-    with recorded() as requests, pytest.raises(TypeError, match="condition"):
+    with unreached(), pytest.raises(TypeError, match="condition"):
         task.delete(**arguments)
-    assert requests == []

@@ -7,7 +7,7 @@ import pytest
 
 from pynamodb_tracker import RetryLater
 from pynamodb_tracker.clock import StoppedClock
-from tests.support.network import Network, before
+from tests.support.network import Network, before, unreached
 from tests.support.recorder import recorded
 from tests.support.shop import Order, Parcel
 from tests.support.workers import die, fail, succeed
@@ -110,9 +110,8 @@ def test_due_ids_are_those_of_todo_and_read_entries_alone(clock: StoppedClock) -
 
 
 def test_due_reads_nothing_before_it_is_iterated() -> None:
-    with recorded() as requests:
+    with unreached():
         Order.confirm_payment.due()
-    assert requests == []
 
 
 def test_due_does_not_read_what_is_not_due(clock: StoppedClock) -> None:

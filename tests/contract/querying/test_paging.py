@@ -11,6 +11,7 @@ import pytest
 
 from pynamodb_tracker import State, Step, TaskPage, UseCase
 from pynamodb_tracker.clock import StoppedClock
+from tests.support.network import unreached
 from tests.support.recorder import recorded
 from tests.support.shop import AppTask, Order, Parcel
 from tests.support.workers import succeed
@@ -176,7 +177,7 @@ def test_a_cursor_that_was_cut_off_is_a_value_error(cut: int, clock: StoppedCloc
 def test_a_cursor_of_another_state_use_case_direction_or_window_is_a_value_error(clock: StoppedClock) -> None:
     create_in_turn(clock, 0, 5)
     cursor = Parcel.sort.pending.page(limit=3).cursor
-    with recorded() as requests:
+    with unreached():
         for ask in (
             lambda: Parcel.sort.failed.page(cursor=cursor),
             lambda: Order.confirm_payment.pending.page(cursor=cursor),
@@ -186,7 +187,6 @@ def test_a_cursor_of_another_state_use_case_direction_or_window_is_a_value_error
         ):
             with pytest.raises(ValueError, match="cursor"):
                 ask()
-    assert requests == []
 
 
 @pytest.mark.parametrize("due_time", ["2001-01-01T00:00:00.000000+0000", "9998-01-01T00:00:00.000000+0000"])

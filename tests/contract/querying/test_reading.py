@@ -19,6 +19,7 @@ from pynamodb.constants import STRING
 
 from pynamodb_tracker import DecimalAttribute, Step, TaskNotFoundError, UseCase
 from pynamodb_tracker.clock import StoppedClock
+from tests.support.network import unreached
 from tests.support.recorder import recorded
 from tests.support.rows import change, park, put
 from tests.support.shop import AppTask, Order, Parcel
@@ -64,9 +65,8 @@ def test_get_many_returns_tasks_in_the_order_of_their_ids_each_once_and_leaves_o
 
 
 def test_get_many_of_no_ids_sends_nothing() -> None:
-    with recorded() as requests:
+    with unreached():
         assert Order.get_many([]) == []
-    assert not requests
 
 
 @pytest.mark.parametrize("given", ["o-1", {"o-1": 1}, 5], ids=repr)

@@ -9,6 +9,7 @@ from pynamodb.attributes import ListAttribute, NumberAttribute, UnicodeAttribute
 
 from pynamodb_tracker import Report, Step, TaskAlreadyExistsError, UseCase, ValueNotStorableError
 from pynamodb_tracker.clock import StoppedClock
+from tests.support.network import unreached
 from tests.support.recorder import recorded
 from tests.support.rows import stored
 from tests.support.shop import AppTask, Order
@@ -97,9 +98,8 @@ def test_a_required_attribute_is_required() -> None:
 )
 def test_an_attribute_that_is_not_declared_or_reserved_is_a_type_error(name: str, told: str) -> None:
     values: dict[str, Any] = {name: 1}
-    with recorded() as requests, pytest.raises(TypeError, match=told):
+    with unreached(), pytest.raises(TypeError, match=told):
         Order.create("o-1", **values)
-    assert requests == []
 
 
 def test_the_given_dictionary_is_not_shared_with_the_task() -> None:
@@ -149,6 +149,5 @@ def test_create_many_raises_for_a_wrong_argument() -> None:
 
 
 def test_create_many_of_nothing_does_nothing() -> None:
-    with recorded() as requests:
+    with unreached():
         assert Order.create_many([]) == Report()
-    assert requests == []
