@@ -188,10 +188,7 @@ def new_table(client: Any) -> Iterator[Table]:
 
 
 def _keys(hash_key: str, range_key: str) -> list[Item]:
-    return [
-        {"AttributeName": hash_key, "KeyType": "HASH"},
-        {"AttributeName": range_key, "KeyType": "RANGE"},
-    ]
+    return [{"AttributeName": hash_key, "KeyType": "HASH"}, {"AttributeName": range_key, "KeyType": "RANGE"}]
 
 
 def _delete(client: Any, name: str) -> None:

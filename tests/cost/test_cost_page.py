@@ -360,10 +360,7 @@ def test_each_setting_that_is_a_benchmark_costs_what_the_page_says(benched: Benc
     assert beat.write_units == save.write_units
     expected = {
         "a different failure after it": [w(other), shown(other.read_units)],
-        "each additional started KB of the row": [
-            f"1 per write: {sum(kb) / 2:g} for create and run",
-            "0",
-        ],
+        "each additional started KB of the row": [f"1 per write: {sum(kb) / 2:g} for create and run", "0"],
         "a heartbeat, `extend_lock` or `save`": [f"{w(beat)} each", "0"],
         "`transaction()`, in addition to the run": [w(own) + OF_OWN, "0"],
         "`transaction(succeed=True)`, including the claim": [f"{w(committed)} instead of {w(run)}{OF_OWN}", "0"],

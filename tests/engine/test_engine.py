@@ -11,18 +11,7 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError, ConnectionClosedError, EndpointConnectionError
 
-from tests.engine.actions import (
-    PASS,
-    THROTTLED,
-    Action,
-    Delay,
-    DropRequest,
-    DropResponse,
-    Duplicate,
-    Fail,
-    Hold,
-    first,
-)
+from tests.engine.actions import PASS, THROTTLED, Action, Delay, DropRequest, DropResponse, Duplicate, Fail, Hold, first
 from tests.engine.engine import Engine, EngineUnavailable, start
 from tests.engine.proxy import Proxy
 from tests.engine.server import Server

@@ -236,11 +236,7 @@ class Machine(RuleBasedStateMachine):
             self.rows[run.task_id].newest = 0, 0
         return not lost
 
-    @rule(
-        run=consumes(runs),
-        how=st.sampled_from(ENDS),
-        fault=faults,
-    )
+    @rule(run=consumes(runs), how=st.sampled_from(ENDS), fault=faults)
     def end(self, run: Run, how: str, fault: str) -> None:
         getattr(self, how)(run, fault)
 

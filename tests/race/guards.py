@@ -462,11 +462,7 @@ GUARDS = [
         create_with(**{"payload#10": None}),
     ),
     Guard("CREATE PENDING after CREATE CLAIMED", of_creations.unheard_create, create_nothing_pending),
-    Guard(
-        "token of CREATE PENDING",
-        of_creations.late_claim_before_an_unheard_create,
-        create_pending_without_a_token,
-    ),
+    Guard("token of CREATE PENDING", of_creations.late_claim_before_an_unheard_create, create_pending_without_a_token),
     Guard("SPENT as seen", commands.finished_meanwhile, Without("state_seen", "spend abandoned")),
     Guard("SPENT as seen", commands.reopened_meanwhile, Without("state_seen", "spend")),
     Guard("IGNORE as seen", commands.failed_meanwhile, Without("state_seen", "ignore")),

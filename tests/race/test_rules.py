@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -72,18 +71,3 @@ def test_a_command_from_a_clock_behind_the_last_claimers_is_applied(
     task = order.confirm.reopen("o") if behind == "reopen" else order.confirm.ignore("o", reason="cancelled")
 
     assert task.state == {"reopen": order.confirm.pending, "ignore": order.confirm.ignored}[behind]
-
-
-def test_run_all_does_not_try_to_claim_a_task_whose_lock_was_extended(
-    order: Any, proxy: Proxy, freeze: Freeze, stopped_clock: StoppedClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(order.use_case_id, "pausable", False)  # no request for its pauses
-    order.create("o")
-    freeze(order.confirm, "o").ctx.extend_lock(timedelta(hours=1))
-    stopped_clock.advance(OVER)
-    before = targets(proxy).count("UpdateItem")
-
-    report = order.confirm.run_all(lambda _: None)
-
-    assert str(report) == "0 succeeded, 0 failed, 0 ignored, 0 refused"
-    assert targets(proxy).count("UpdateItem") == before

@@ -301,12 +301,7 @@ def test_a_request_that_is_merged_into_a_task_that_waits_does_not_start_it(
 
 
 def test_a_task_that_waits_for_an_answer_begins_neither_elsewhere_nor_at_another_time(order: Any) -> None:
-    others = {
-        "due_time": NEVER,
-        "state": order.ship.pending,
-        "group": "g",
-        "repeat": Repeat.every(timedelta(days=1)),
-    }
+    others = {"due_time": NEVER, "state": order.ship.pending, "group": "g", "repeat": Repeat.every(timedelta(days=1))}
     for name, value in others.items():
         with pytest.raises(ValueError, match=f"cannot have {name}"):
             order.create("o", wait_for=order.paid, **{name: value})

@@ -81,8 +81,7 @@ def test_an_end_that_does_not_get_through_is_sent_again(
 
 @pytest.mark.usefixtures("stopped_clock")
 @pytest.mark.parametrize(
-    ("code", "sent", "state"),
-    [("SerializationException", 2, BEFORE), ("AccessDeniedException", 3, "ship pending")],
+    ("code", "sent", "state"), [("SerializationException", 2, BEFORE), ("AccessDeniedException", 3, "ship pending")]
 )
 def test_an_end_that_is_refused_for_good_is_sent_once_and_again_while_a_policy_denies_it(
     order: Any, proxy: Proxy, code: str, sent: int, state: str

@@ -13,9 +13,7 @@ TWICE = "two programs have created one task"
 BOUNDED = [("c w", Faults(late=1)), ("c c", Faults(twice=1)), ("c d w", Faults())]
 COMPLETE = [("c c w", Faults(late=1)), ("c d w", Faults(late=1, lost=1)), ("c c d", Faults(twice=1, late=1))]
 """Which programs: c creates the task, w runs it although it was ignored, d deletes it as DynamoDB does."""
-GUARDS = {
-    ("still expired", replace_whatever_is_there): ("c w", Faults(), LOST),
-}
+GUARDS = {("still expired", replace_whatever_is_there): ("c w", Faults(), LOST)}
 
 
 def protocol(who: str, faults: Faults) -> Protocol:

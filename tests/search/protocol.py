@@ -118,11 +118,7 @@ class Protocol:
     """What may happen; `broken` returns what is broken in a state, by the table and what was remembered."""
 
     def __init__(
-        self,
-        programs: Sequence[Program],
-        faults: Faults,
-        broken: Callable[[State], str | None],
-        rows: Rows = (),
+        self, programs: Sequence[Program], faults: Faults, broken: Callable[[State], str | None], rows: Rows = ()
     ) -> None:
         """`rows` are what the table has at first."""
         self._programs, self.faults, self.broken, self._rows = programs, faults, broken, rows

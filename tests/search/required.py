@@ -16,11 +16,7 @@ PAY, FRAUD, SHIP = 100, 150, 200
 INTERVAL = 3 * TICK / 2
 """How long a program relies on what it has read, between two ticks."""
 LOCK = 9 * TICK
-BOUNDED = [
-    ("q o", Faults(ticks=2)),
-    ("q t", Faults(ticks=2)),
-    ("qd o", Faults(lost=1)),
-]
+BOUNDED = [("q o", Faults(ticks=2)), ("q t", Faults(ticks=2)), ("qd o", Faults(lost=1))]
 COMPLETE = [
     ("q o", Faults(ticks=3, late=1)),
     ("qn o", Faults(ticks=2)),

@@ -82,3 +82,10 @@ def heart() -> threading.Thread | None:
     if found is not None and isinstance(paced_clock, PacedClock):
         assert paced_clock.has_waited.wait(PATIENCE)
     return found
+
+
+def beating_heart() -> threading.Thread:
+    """Return the heartbeat's thread, which must be there."""
+    found = heart()
+    assert found is not None
+    return found

@@ -125,13 +125,7 @@ MUTANTS = [
         "3 tasks",
     ),
     Mutant(
-        "an end wakes nobody",
-        Dispatcher,
-        "note_end",
-        "self._wake_one()",
-        "pass",
-        "sleep",
-        "loop with an unlocked one",
+        "an end wakes nobody", Dispatcher, "note_end", "self._wake_one()", "pass", "sleep", "loop with an unlocked one"
     ),
     Mutant(
         "a refused task counts for the limit",
@@ -296,12 +290,6 @@ MUTANTS = [
         "loop with an unlocked one",
     ),
     Mutant(
-        "a slot that is left wakes nobody",
-        Dispatcher,
-        "wake",
-        "self._wake_all()",
-        "pass",
-        "sleep",
-        "slots of others",
+        "a slot that is left wakes nobody", Dispatcher, "wake", "self._wake_all()", "pass", "sleep", "slots of others"
     ),
 ]

@@ -6,12 +6,7 @@ from typing import Any
 
 import pytest
 
-from pynamodb_tracker import (
-    PayloadMismatchError,
-    TaskAlreadySucceededError,
-    TaskLockedError,
-    TaskNotStartableError,
-)
+from pynamodb_tracker import PayloadMismatchError, TaskAlreadySucceededError, TaskLockedError, TaskNotStartableError
 from pynamodb_tracker.testing import StoppedClock
 from tests.support.network import unreached
 from tests.support.recorder import recorded

@@ -80,10 +80,7 @@ BORDERS: list[tuple[type[Any], int, bool]] = [
 def test_a_row_beyond_400_kb_is_refused_by_the_name_and_the_size_of_its_largest_attribute(
     name: str, values: dict[str, Any]
 ) -> None:
-    with (
-        unreached(),
-        pytest.raises(ValueNotStorableError, match=f"put {name}, which takes [0-9,]+") as caught,
-    ):
+    with unreached(), pytest.raises(ValueNotStorableError, match=f"put {name}, which takes [0-9,]+") as caught:
         Odd.create("o-1", **values)
     assert (caught.value.attribute, caught.value.task_id) == (name, "o-1")
     assert caught.value.size is not None

@@ -34,10 +34,7 @@ UNREADABLE: dict[str, Any] = {
 @columns("name")([*UNREADABLE, "data"])
 def test_a_block_that_touches_an_unreadable_attribute_fails_and_the_error_names_it(name: str) -> None:
     change(Odd, "o-1", **{name: UNREADABLE.get(name, {"N": "5"})})
-    with (
-        pytest.raises(TrackerError, match=f"'o-1' cannot be read: {name}") as raised,
-        Odd.work.start("o-1") as ctx,
-    ):
+    with pytest.raises(TrackerError, match=f"'o-1' cannot be read: {name}") as raised, Odd.work.start("o-1") as ctx:
         getattr(ctx.task, name)
     assert raised.value.__cause__ is not None
     task = Odd.get_task("o-1")

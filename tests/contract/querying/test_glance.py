@@ -39,17 +39,7 @@ def test_a_glance_shows_what_the_index_has_and_reads_no_rows(clock: StoppedClock
         glance = Order.confirm_payment.failed.index_page()
     assert requests.operations == ["Query"]
     assert glance == IndexPage(
-        [
-            IndexEntry(
-                "o-0",
-                1,
-                task.create_time,
-                task.update_time,
-                task.due_time,
-                "ValueError: no such card",
-            )
-        ],
-        None,
+        [IndexEntry("o-0", 1, task.create_time, task.update_time, task.due_time, "ValueError: no such card")], None
     )
 
 

@@ -94,9 +94,7 @@ def test_the_shard_of_an_id_is_the_same_in_another_process() -> None:
     assert other.stdout.strip() == str([Parcel.tracker.status_key(10, f"道-{number}") for number in range(20)])
 
 
-def test_an_entry_has_the_last_error_of_a_waiting_task_and_none_of_a_succeeded_one(
-    clock: StoppedClock,
-) -> None:
+def test_an_entry_has_the_last_error_of_a_waiting_task_and_none_of_a_succeeded_one(clock: StoppedClock) -> None:
     Order.create("o-1")
     fail(Order.confirm_payment, "o-1", Broken("of the first attempt"))
     (entry,) = index_entries(AppTask)

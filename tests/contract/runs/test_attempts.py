@@ -12,7 +12,7 @@ from tests.support.network import Network, before
 from tests.support.recorder import recorded
 from tests.support.rows import change
 from tests.support.shop import AppTask, Order
-from tests.support.workers import Broken, die, fail, succeed
+from tests.support.workers import Broken, die, fail
 
 pytestmark = pytest.mark.usefixtures("table", "task")
 
@@ -39,25 +39,10 @@ def killed(task_id: str, clock: StoppedClock, times: int) -> None:
         clock.advance(OVER)
 
 
-def test_attempts_are_counted_from_one() -> None:
-    assert Order.get_task("o-1").attempt == 0
-    fail(Order.confirm_payment, "o-1")
-    assert Order.get_task("o-1").attempt == 1
-    with Order.confirm_payment.start("o-1") as ctx:
-        assert ctx.attempt == 2
-
-
 def test_the_last_attempt_ends_ignored() -> None:
     for expected in (Order.confirm_payment.failed, Order.confirm_payment.failed, Order.confirm_payment.ignored):
         fail(Order.confirm_payment, "o-1")
         assert Order.get_task("o-1").state == expected
-
-
-def test_the_next_step_begins_with_its_first_attempt() -> None:
-    fail(Order.confirm_payment, "o-1")
-    succeed(Order.confirm_payment, "o-1")
-    with Order.ship.start("o-1") as ctx:
-        assert ctx.attempt == 1
 
 
 def test_the_errors_of_a_task_say_that_its_workers_died(clock: StoppedClock) -> None:
@@ -83,12 +68,6 @@ def test_a_task_may_lose_more_than_a_hundred_workers(clock: StoppedClock) -> Non
         with Patient.wait.start("p-1") as ctx:
             assert (ctx.attempt, ctx.task.fence) == (106, 106)
     assert Patient.get_task("p-1").state == Patient.wait.succeeded
-
-
-def test_deaths_and_failures_count_together(clock: StoppedClock) -> None:
-    killed("o-1", clock, 2)
-    fail(Order.confirm_payment, "o-1")
-    assert Order.get_task("o-1").state == Order.confirm_payment.ignored
 
 
 def test_a_limit_that_was_lowered_since_ignores_a_waiting_task() -> None:

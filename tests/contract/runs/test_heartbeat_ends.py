@@ -11,7 +11,7 @@ from botocore.exceptions import EndpointConnectionError
 
 from pynamodb_tracker import transitions
 from pynamodb_tracker.execution import heartbeat
-from tests.support.paced_clock import PATIENCE, PacedClock, heart, paced
+from tests.support.paced_clock import PATIENCE, PacedClock, beating_heart, heart, paced
 from tests.support.recorder import recorded
 from tests.support.rows import stored
 from tests.support.shop import Order
@@ -72,8 +72,7 @@ def test_a_beat_that_arrives_after_the_end_changes_nothing_and_is_no_loss(
     monkeypatch.setattr(heartbeat, "MOMENT", 0.01)
     run = Order.confirm_payment.start("o-1", heartbeat=True)
     ctx = run.__enter__()
-    beating = heart()
-    assert beating is not None
+    beating = beating_heart()
     clock.advance(THIRD)
     assert begun.wait(PATIENCE)
     run.__exit__(type(end) if end else None, end, None)
@@ -96,8 +95,7 @@ def test_after_a_success_in_a_transaction_no_beat_is_sent(clock: PacedClock, cap
         clock.beat(THIRD)
         with ctx.transaction(succeed=True):
             pass
-        beating = heart()
-        assert beating is not None
+        beating = beating_heart()
         clock.advance(THIRD)
         beating.join(PATIENCE)
         assert not beating.is_alive()
@@ -115,8 +113,7 @@ def test_a_beat_that_meets_the_success_of_a_transaction_is_no_loss(
     def meeting(operation: str, request: Any) -> Any:
         answer = dispatch(operation, request)
         if operation == "TransactWriteItems":
-            beating = heart()
-            assert beating is not None
+            beating = beating_heart()
             if taken:
                 die(Order.ship, "o-1")
             clock.advance(THIRD)
@@ -151,8 +148,7 @@ def test_a_block_that_ends_in_the_thread_of_its_heartbeat_is_recorded(
 ) -> None:
     run = Order.confirm_payment.start("o-1", heartbeat=True)
     run.__enter__()
-    beating = heart()
-    assert beating is not None
+    beating = beating_heart()
     monkeypatch.setattr(transitions, "extend", lambda *_: run.__exit__(None, None, None))
     clock.advance(THIRD)
     beating.join(PATIENCE)
@@ -168,8 +164,7 @@ def test_a_heartbeat_that_another_thread_ends_is_logged(
 
     monkeypatch.setattr(transitions, "extend", extend)
     with Order.confirm_payment.start("o-1", heartbeat=True):
-        beating = heart()
-        assert beating is not None
+        beating = beating_heart()
         clock.advance(THIRD)
         beating.join(PATIENCE)
     assert "the heartbeat of confirm_payment of Order 'o-1' (attempt 1) has ended" in caplog.text
@@ -178,8 +173,7 @@ def test_a_heartbeat_that_another_thread_ends_is_logged(
 def test_a_run_that_is_dropped_inside_of_its_block_is_not_kept_alive(clock: PacedClock) -> None:
     run = Order.confirm_payment.start("o-1", heartbeat=True)
     run.__enter__()
-    beating = heart()
-    assert beating is not None
+    beating = beating_heart()
     del run
     gc.collect()
     beating.join(PATIENCE)
@@ -234,11 +228,10 @@ def test_nothing_that_fails_after_the_end_is_logged(
     monkeypatch.setattr(transitions, "extend", late)
     monkeypatch.setattr(heartbeat, "MOMENT", 0.01)
     with Order.confirm_payment.start("o-1", heartbeat=True):
-        beating = heart()
+        beating = beating_heart()
         clock.advance(THIRD)
         assert begun.wait(PATIENCE)
     fails.set()
-    assert beating is not None
     beating.join(PATIENCE)
     assert not beating.is_alive()
     assert caplog.records == []

@@ -515,9 +515,7 @@ class Torn(UserDict[str, str]):
 
 
 @pytest.mark.parametrize(
-    "trace",
-    [{"t": "x" * MAX_TRACE_BYTES}, {"t": 1}, ["t"], Torn()],
-    ids=["large", "number", "list", "torn"],
+    "trace", [{"t": "x" * MAX_TRACE_BYTES}, {"t": 1}, ["t"], Torn()], ids=["large", "number", "list", "torn"]
 )
 def test_entries_of_a_hook_that_cannot_be_stored_are_left_out_and_logged(
     hooked: Callable[[Hook], object], trace: Any, caplog: pytest.LogCaptureFixture

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pynamodb_tracker import ExecutionContext, TaskIgnoredError
+from pynamodb_tracker import TaskIgnoredError
 from pynamodb_tracker.clock import StoppedClock
 from tests.contract.odd_errors import StrError
 from tests.support.blocking import only_blocking
@@ -22,12 +22,6 @@ pytestmark = pytest.mark.usefixtures("client", "table", "task")
 
 
 ENDS = [SystemExit(3), GeneratorExit(), asyncio.CancelledError()]
-
-
-def test_ctrl_c_makes_the_task_pending_again_at_once(clock: StoppedClock) -> None:
-    fail(Order.confirm_payment, "o-1", KeyboardInterrupt())
-    task = Order.get_task("o-1")
-    assert (task.state, task.due_time) == (Order.confirm_payment.pending, clock.now())
 
 
 def exit_now(*_: object) -> None:
@@ -85,19 +79,12 @@ def test_an_exit_by_a_handler_of_another_signal_is_a_failure(handle: Callable[[i
     assert Order.get_task("o-1").state == Order.confirm_payment.failed
 
 
-def test_ctrl_c_releases_the_attempt_and_records_no_error() -> None:
+def test_ctrl_c_releases_the_attempt_at_once_and_records_no_error(clock: StoppedClock) -> None:
     fail(Order.confirm_payment, "o-1")
     fail(Order.confirm_payment, "o-1", KeyboardInterrupt())
     task = Order.get_task("o-1")
-    assert (task.attempt, [failure.type for failure in task.errors]) == (1, ["Broken"])
-
-
-def test_ctrl_c_at_the_last_attempt_leaves_that_attempt() -> None:
-    fail(Order.confirm_payment, "o-1")
-    fail(Order.confirm_payment, "o-1")
-    fail(Order.confirm_payment, "o-1", KeyboardInterrupt())
-    with Order.confirm_payment.start("o-1") as ctx:
-        assert ctx.attempt == 3
+    assert (task.state, task.due_time, task.attempt) == (Order.confirm_payment.pending, clock.now(), 1)
+    assert [failure.type for failure in task.errors] == ["Broken"]
 
 
 @created(amount=1)
@@ -162,16 +149,6 @@ def test_another_exit_propagates_even_if_errors_are_skipped(end: BaseException) 
         raise end
     step = Order.confirm_payment
     assert Order.get_task("o-1").state == (step.pending if isinstance(end, KeyboardInterrupt) else step.failed)
-
-
-def test_a_block_that_calls_sys_exit_ends_ignored_at_last() -> None:
-    def leave(_: ExecutionContext[Order]) -> None:
-        sys.exit("enough")
-
-    for _ in range(3):
-        with pytest.raises(SystemExit, match="enough"):
-            Order.confirm_payment.run("o-1", leave)
-    assert Order.get_task("o-1").state == Order.confirm_payment.ignored
 
 
 def test_a_generator_that_is_closed_inside_of_the_block_fails_the_attempt() -> None:

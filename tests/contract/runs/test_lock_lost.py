@@ -10,7 +10,7 @@ import pytest
 
 from pynamodb_tracker import ExecutionContext, LockLostError
 from tests.support.network import unreached
-from tests.support.paced_clock import PATIENCE, PacedClock, heart, paced
+from tests.support.paced_clock import PATIENCE, PacedClock, beating_heart, heart, paced
 from tests.support.recorder import recorded
 from tests.support.rows import change, stored
 from tests.support.shop import Order
@@ -179,8 +179,7 @@ def test_a_row_that_moved_on_with_the_token_of_the_run_proves_no_loss(
     run = Order.confirm_payment.start("o-1", heartbeat=True)
     ctx = run.__enter__()
     change(Order, "o-1", status={"N": str(Order.ship.pending.code)})
-    beating = heart()
-    assert beating is not None
+    beating = beating_heart()
     clock.advance(THIRD)
     beating.join(PATIENCE)
     assert not beating.is_alive()

@@ -38,13 +38,6 @@ class Exact(ExactTask):
 TABLES = [AppTask, ExactTask]
 
 
-def test_a_lock_is_not_taken_over_within_the_margin_after_its_end(clock: StoppedClock) -> None:
-    die(Order.confirm_payment, "o-1")
-    clock.advance(LOCK + MARGIN)
-    with pytest.raises(TaskLockedError), Order.confirm_payment.start("o-1"):
-        pytest.fail("it is locked")
-
-
 def test_a_lock_is_taken_over_after_the_margin(clock: StoppedClock) -> None:
     die(Order.confirm_payment, "o-1")
     clock.advance(LOCK + MARGIN + MOMENT)
@@ -101,14 +94,6 @@ def test_extend_lock_takes_as_long_as_start_was_given(clock: StoppedClock) -> No
         assert ctx.lock_expire_time == clock.now() + timedelta(hours=1)
 
 
-def test_an_extended_lock_is_not_taken_over_when_it_would_have_ended(clock: StoppedClock) -> None:
-    with Order.confirm_payment.start("o-1") as ctx:
-        ctx.extend_lock(timedelta(hours=1))
-        clock.advance(timedelta(minutes=30))
-        with pytest.raises(TaskLockedError), Order.confirm_payment.start("o-1"):
-            pytest.fail("it is locked")
-
-
 def test_extend_lock_is_one_request_and_touches_no_attribute_of_the_index() -> None:
     with Order.confirm_payment.start("o-1") as ctx, recorded() as requests:
         before = index_entries(AppTask)
@@ -116,14 +101,6 @@ def test_extend_lock_is_one_request_and_touches_no_attribute_of_the_index() -> N
         ctx.extend_lock(timedelta(hours=1))
         assert (requests.operations, requests[0].written) == (["UpdateItem"], {"lock_expire_time"})
         assert index_entries(AppTask) == before
-
-
-def test_an_expired_lock_can_be_extended_until_another_worker_takes_the_task(clock: StoppedClock) -> None:
-    with Order.confirm_payment.start("o-1") as ctx:
-        clock.advance(timedelta(hours=1))
-        ctx.extend_lock()
-        with pytest.raises(TaskLockedError), Order.confirm_payment.start("o-1"):
-            pytest.fail("it is locked")
 
 
 def test_tokens_of_a_row_only_grow() -> None:

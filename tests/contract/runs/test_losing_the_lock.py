@@ -112,18 +112,6 @@ def test_an_exception_that_takes_no_note_propagates_unchanged_from_a_block_that_
 
 @created(amount=1)
 @each_typical_loss
-@pytest.mark.parametrize("go_on", ["save", "extend_lock"])
-def test_a_block_that_lost_its_lock_can_neither_save_nor_extend_it(loss: Loss, lose: Lose, go_on: str) -> None:
-    with pytest.raises(LockLostError), Order.confirm_payment.start("o-1") as ctx:
-        ctx.task.amount = 2
-        lose(loss)
-        before = row()
-        getattr(ctx, go_on)()
-    assert row() == before
-
-
-@created(amount=1)
-@each_typical_loss
 def test_ctrl_c_in_a_block_that_lost_its_lock_releases_nothing(loss: Loss, lose: Lose) -> None:
     with pytest.raises(KeyboardInterrupt), Order.confirm_payment.start("o-1"):
         lose(loss)

@@ -13,7 +13,7 @@ from pynamodb_tracker.cli.commands.run import Selection
 from pynamodb_tracker.clock import StoppedClock, now
 from tests.support.network import Network, before
 from tests.support.shop import Order
-from tests.support.workers import fail, succeed
+from tests.support.workers import fail
 
 pytestmark = pytest.mark.usefixtures("table")
 
@@ -49,10 +49,6 @@ def handing_out(how: str) -> Started:
 each_way = pytest.mark.parametrize(
     "how", ["run_all", "run_all on threads", "arun_all", "Worker", "AsyncWorker", "sweep"]
 )
-
-
-def state_of(task_id: str) -> str:
-    return str(Order.get_task(task_id).state)
 
 
 @each_way
@@ -108,12 +104,6 @@ def test_a_sweep_to_a_queue_leaves_out_what_is_not_due_yet(
     retry_handler(Order.ship, queue_url="https://sqs.us-east-1.amazonaws.com/1/q")({}, None)
     assert "now" in str(sent)
     assert "soon" not in str(sent)
-
-
-def test_a_start_by_id_tolerates_a_creator_whose_clock_is_ahead(clock: StoppedClock) -> None:
-    Order.create("o-1", state=Order.ship.pending, due_time=clock.now() + 2 * SECOND)
-    succeed(Order.ship, "o-1")
-    assert state_of("o-1") == "deliver pending"
 
 
 def test_a_request_for_now_moves_a_task_that_is_due_within_the_margin(clock: StoppedClock) -> None:

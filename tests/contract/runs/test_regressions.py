@@ -8,14 +8,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import EndpointConnectionError
 
-from pynamodb_tracker import (
-    DefinitionError,
-    LockLostError,
-    RetryLater,
-    Step,
-    TaskNotReadyError,
-    UseCase,
-)
+from pynamodb_tracker import DefinitionError, LockLostError, RetryLater, Step, TaskNotReadyError, UseCase
 from pynamodb_tracker.task.metaclass import TaskMeta
 from pynamodb_tracker.testing import StoppedClock
 from tests.support.shop import AppTask, Order
@@ -137,17 +130,6 @@ def test_a_further_state_that_is_not_due_is_reported_as_not_due() -> None:
         raise RetryLater(timedelta(hours=1))
     with pytest.raises(TaskNotReadyError, match="ship failed, and due at"):
         Order.confirm_payment.run("o-1", print, also_from=(Order.ship.failed,))
-
-
-def test_a_request_that_fails_does_not_lose_the_report_of_the_others() -> None:
-    def down(send: Dispatch, operation: str, request: dict[str, Any]) -> dict[str, Any]:
-        if request.get("Item", {}).get("task_id") == {"S": "o-2"}:
-            raise EndpointConnectionError(endpoint_url="http://127.0.0.1")
-        return send(operation, request)
-
-    with through(AppTask, down):
-        report = Order.create_many(["o-1", "o-2", "o-3"])
-    assert (report.succeeded, list(report.refused)) == (["o-1", "o-3"], ["o-2"])
 
 
 @pytest.mark.parametrize("fill", ["from_dynamodb_dict", "from_simple_dict"])

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pynamodb_tracker import BoundStep, GiveUp, RetryLater, Step, TaskNotReadyError, UseCase
+from pynamodb_tracker import BoundStep, RetryLater, Step, TaskNotReadyError, UseCase
 from pynamodb_tracker.clock import StoppedClock
 from tests.support.shop import AddressUnknown, AppTask, Order
 from tests.support.workers import Broken, FrozenError, fail, succeed
@@ -51,14 +51,6 @@ def delivered_by(error: Exception) -> None:
     fail(Order.deliver, "o-1", error)
 
 
-def test_give_up_ignores_the_task_at_once() -> None:
-    Order.create("o-1")
-    fail(Order.confirm_payment, "o-1", GiveUp("no such customer"))
-    task = Order.get_task("o-1")
-    assert (task.state, task.attempt) == (Order.confirm_payment.ignored, 1)
-    assert task.errors[-1].message == "no such customer"
-
-
 def test_a_subclass_of_a_listed_exception_ignores_the_task_too() -> None:
     delivered_by(Subtle("Nowhere 1"))
     assert Order.get_task("o-1").state == Order.deliver.ignored
@@ -95,26 +87,10 @@ def test_the_delay_may_grow_with_the_attempt(clock: StoppedClock) -> None:
     assert Retried.get_task("r-1").due_time == clock.now() + timedelta(minutes=100)
 
 
-def test_retry_later_says_how_long(clock: StoppedClock) -> None:
-    Order.create("o-1")
-    fail(Order.confirm_payment, "o-1", RetryLater(timedelta(hours=6)))
-    task = Order.get_task("o-1")
-    assert (task.state, task.attempt) == (Order.confirm_payment.failed, 1)
-    assert task.due_time == clock.now() + timedelta(hours=6)
-
-
 def test_retry_later_goes_before_the_declared_delay(clock: StoppedClock) -> None:
     Retried.create("r-1")
     fail(Retried.fixed, "r-1", RetryLater(timedelta(0)))
     assert Retried.get_task("r-1").due_time == clock.now()
-
-
-def test_retry_later_at_the_last_attempt_ignores_the_task() -> None:
-    Order.create("o-1")
-    fail(Order.confirm_payment, "o-1")
-    fail(Order.confirm_payment, "o-1")
-    fail(Order.confirm_payment, "o-1", RetryLater(timedelta(0)))
-    assert Order.get_task("o-1").state == Order.confirm_payment.ignored
 
 
 @pytest.mark.parametrize("delay", [timedelta.max, timedelta(days=3_000_000)])
@@ -123,12 +99,6 @@ def test_a_delay_beyond_the_calendar_is_the_end_of_it(delay: timedelta) -> None:
     fail(Order.confirm_payment, "o-1", RetryLater(delay))
     due_time = Order.get_task("o-1").due_time
     assert (due_time.year, Order.confirm_payment.next_due()) == (9999, {Order.confirm_payment.failed: due_time})
-
-
-def test_a_delay_function_may_go_beyond_the_calendar_too() -> None:
-    Retried.create("r-1", state=Retried.endless.pending)
-    fail(Retried.endless, "r-1")
-    assert Retried.get_task("r-1").due_time.year == 9999
 
 
 @pytest.mark.parametrize("step", BROKEN, ids=str)

@@ -57,23 +57,6 @@ def test_the_context_has_the_row_as_it_was_claimed() -> None:
         assert ctx.task.state == Order.confirm_payment.in_progress
 
 
-@created(amount=4200)
-def test_what_the_block_assigns_is_saved_with_the_success() -> None:
-    with Order.confirm_payment.start("o-1") as ctx:
-        ctx.task.amount = 4300
-        ctx.task.tracking_no = "T-1"
-        assert Order.get_task("o-1").amount == 4200
-    task = Order.get_task("o-1")
-    assert (task.amount, task.tracking_no) == (4300, "T-1")
-
-
-def test_data_of_a_new_task_is_an_empty_dictionary_to_be_filled() -> None:
-    with Order.confirm_payment.start("o-1") as ctx:
-        assert ctx.task.data == {}
-        ctx.task.data["receipt"] = "r-1"
-    assert Order.get_task("o-1").data == {"receipt": "r-1"}
-
-
 @created(amount=4200, tracking_no="T-1", data={"a": 1})
 def test_only_what_changed_is_written() -> None:
     with recorded() as requests, Order.confirm_payment.start("o-1") as ctx:

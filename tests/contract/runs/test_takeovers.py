@@ -190,9 +190,7 @@ def test_an_attempt_without_a_result_is_told_from_an_earlier_one_of_the_same_num
     assert errors == [(1, "RetryLater"), (1, "abandoned"), (2, "abandoned")]
 
 
-def test_after_a_reopen_attempts_without_a_result_are_told_from_those_of_the_same_numbers(
-    clock: StoppedClock,
-) -> None:
+def test_after_a_reopen_attempts_without_a_result_are_told_from_those_of_the_same_numbers(clock: StoppedClock) -> None:
     for _ in range(2):
         die(Order.confirm_payment, "o-1")
         clock.advance(HOUR)

@@ -1,6 +1,6 @@
 """The times of a row: one reading of the clock per transition, and never a due time before the update time."""
 
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -95,18 +95,6 @@ def test_an_update_of_own_attributes_leaves_update_time_alone(clock: StoppedCloc
     clock.advance(MINUTE)
     task.update([Order.amount.set(1)])
     assert times() == before
-
-
-def test_a_due_time_in_the_past_is_raised_to_now(clock: StoppedClock) -> None:
-    task = Order.create("o-1", due_time=clock.now() - timedelta(days=1))
-    assert task.due_time == clock.now()
-
-
-def test_a_due_time_of_another_zone_is_stored_in_utc(clock: StoppedClock) -> None:
-    due = (clock.now() + timedelta(days=1)).astimezone(timezone(timedelta(hours=5, minutes=30)))
-    Order.create("o-1", due_time=due)
-    task = Order.get_task("o-1")
-    assert (task.due_time, task.due_time.tzinfo) == (due, UTC)
 
 
 def test_times_are_read_back_in_utc_to_the_microsecond(clock: StoppedClock) -> None:

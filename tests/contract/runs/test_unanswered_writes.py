@@ -80,11 +80,7 @@ def test_a_success_whose_answer_was_lost_is_found_after_eight_claims_that_never_
 @created(tracking_no="old", data={"page": 1})
 @heard_of
 @pytest.mark.parametrize("saved", [True, False], ids=["by a save", "by the end"])
-def test_a_change_undone_after_an_unanswered_save_is_undone_in_the_row(
-    network: Network,
-    lost: Any,
-    saved: Any,
-) -> None:
+def test_a_change_undone_after_an_unanswered_save_is_undone_in_the_row(network: Network, lost: Any, saved: Any) -> None:
     with Order.confirm_payment.start("o-1") as ctx:
         ctx.task.tracking_no, ctx.task.data["page"] = "new", 2
         _save_unheard(network, ctx, lost("UpdateItem"))

@@ -272,11 +272,7 @@ def test_an_answer_that_got_lost_changes_nothing(
 @pytest.mark.parametrize("ignored", [by_the_last_failure, by_a_person])
 @pytest.mark.parametrize(
     "rule",
-    [
-        silent("TransactWriteItems"),
-        cancelled("None", "ThrottlingError"),
-        cancelled("TransactionConflict", "None"),
-    ],
+    [silent("TransactWriteItems"), cancelled("None", "ThrottlingError"), cancelled("TransactionConflict", "None")],
     ids=["silent", "throttled", "conflict"],
 )
 def test_what_cannot_be_written_for_now_is_left_to_the_next_one(

@@ -123,12 +123,6 @@ def test_ctrl_c_ends_it_and_leaves_the_others_as_they_are() -> None:
     assert len(left) <= 3 + 4  # those that were not taken, and those that no thread had begun
 
 
-def test_a_task_without_errors_is_reopened_with_the_name_of_who_did_it() -> None:
-    Order.create("o-1", state=STEP.failed)
-    assert STEP.reopen_many(["o-1"], by="ada").succeeded == ["o-1"]
-    assert [each.worker for each in Order.get_task("o-1").errors] == ["ada"]
-
-
 def test_a_task_that_fails_after_it_was_read_is_ignored_with_that_failure(
     network: Network, clock: StoppedClock
 ) -> None:

@@ -7,14 +7,7 @@ from typing import Any
 
 import pytest
 
-from pynamodb_tracker import (
-    Repeat,
-    Signal,
-    Step,
-    TaskAlreadyExistsError,
-    TaskCancelledError,
-    UseCase,
-)
+from pynamodb_tracker import Repeat, Signal, Step, TaskAlreadyExistsError, TaskCancelledError, UseCase
 from pynamodb_tracker.aws_lambda import Replies, handles
 from pynamodb_tracker.clock import StoppedClock
 from pynamodb_tracker.presentation.children import find_blocked

@@ -1,6 +1,5 @@
 """Merging: each call of `create_or_merge` is followed by one run that began after it, whatever the task is doing."""
 
-import time
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
@@ -9,14 +8,7 @@ import pytest
 from pynamodb.attributes import ListAttribute, NumberAttribute, UnicodeAttribute
 from pynamodb.exceptions import PutError, UpdateError
 
-from pynamodb_tracker import (
-    Merged,
-    Step,
-    TaskFormatError,
-    TaskNotReadyError,
-    UseCase,
-    ValueNotStorableError,
-)
+from pynamodb_tracker import Merged, Step, TaskFormatError, TaskNotReadyError, UseCase, ValueNotStorableError
 from pynamodb_tracker.clock import StoppedClock
 from pynamodb_tracker.model.hydration import rows_to_show
 from pynamodb_tracker.model.worker_name import this_worker
@@ -95,9 +87,7 @@ IGNORED = {is_ignored, is_ignored_later}
 
 waiting = pytest.mark.parametrize("state", [is_pending, waits_for_a_retry, is_ignored], ids=lambda each: each.__name__)
 busy = pytest.mark.parametrize(
-    "state",
-    [runs, is_past_its_first_step, failed_later, is_ignored_later, runs_later],
-    ids=lambda each: each.__name__,
+    "state", [runs, is_past_its_first_step, failed_later, is_ignored_later, runs_later], ids=lambda each: each.__name__
 )
 
 
@@ -565,14 +555,6 @@ def test_a_task_that_is_deleted_in_between_is_created(network: Network) -> None:
     count("a")
     before(network, "UpdateItem", lambda: Index.delete_task("i-1"))
     assert (count("b").effect, pages()) == ("created", ["b"])
-
-
-def test_beginning_anew_does_not_lower_a_token_that_shuts_out_a_late_claim(network: Network) -> None:
-    count("a")
-    finish()
-    token = f"{time.time_ns() + 10**9:016x}00000000"  # of a machine whose clock is ahead
-    before(network, "UpdateItem", lambda: change(Index, "i-1", lock={"S": token}))
-    assert count("b").task.lock > token
 
 
 def test_eight_merges_after_a_lost_answer_show_it_and_nine_do_not(network: Network) -> None:

@@ -1,6 +1,5 @@
 """Creating tasks: one, many, and none that is there already."""
 
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -36,11 +35,6 @@ def test_a_new_task_is_pending_at_its_first_step() -> None:
     assert (task.attempt, task.fence) == (0, 0)
 
 
-def test_what_create_returns_is_what_get_task_returns() -> None:
-    created = Claim.create("c-1", sum=5, data={"a": 1})
-    assert created.to_dynamodb_dict() == Claim.get_task("c-1").to_dynamodb_dict()
-
-
 def test_defaults_are_stored() -> None:
     Claim.create("c-1", sum=5)
     row = stored(Claim, "c-1")
@@ -50,21 +44,6 @@ def test_defaults_are_stored() -> None:
 def test_what_is_none_or_empty_is_not_stored() -> None:
     Order.create("o-1", amount=None, data={})
     assert not {"amount", "data", "tracking_no", "errors", "lock", "worker"} & stored(Order, "o-1").keys()
-
-
-def test_a_task_can_be_created_for_later(clock: StoppedClock) -> None:
-    later = clock.now() + timedelta(days=1)
-    assert (Order.create("o-1", due_time=later).due_time, list(Order.confirm_payment.due())) == (later, [])
-
-
-@pytest.mark.parametrize(
-    "state",
-    [Order.confirm_payment.failed, Order.ship.pending, Order.ship.ignored, Order.deliver.succeeded],
-    ids=str,
-)
-def test_a_task_from_elsewhere_can_begin_in_another_state(state: Any) -> None:
-    Order.create("o-1", state=state)
-    assert (Order.get_task("o-1").state, [task.task_id for task in state.query()]) == (state, ["o-1"])
 
 
 @pytest.mark.parametrize("happen", [lambda _: None, succeed, fail, die], ids=["new", "succeeded", "failed", "running"])
@@ -130,24 +109,7 @@ def test_create_many_reports_what_exists_and_what_cannot_be_stored_and_continues
     assert Order.get_task("o-1").amount == 1
 
 
-def test_create_many_reads_a_generator_as_it_goes() -> None:
-    seen: list[int] = []
-
-    def task_ids() -> Iterator[str]:
-        for number in range(3):
-            seen.append(Order.confirm_payment.pending.count())
-            yield f"o-{number}"
-
-    Order.create_many(task_ids())
-    assert seen == [0, 1, 2]
-
-
 def test_create_many_raises_for_a_wrong_argument() -> None:
     with pytest.raises(TypeError, match="did you mean 'amount'"):
         Order.create_many(["o-1", {"task_id": "o-2", "amont": 5}])
     assert Order.get_task("o-1").state == Order.confirm_payment.pending
-
-
-def test_create_many_of_nothing_does_nothing() -> None:
-    with unreached():
-        assert Order.create_many([]) == Report()

@@ -6,7 +6,7 @@ import pytest
 
 from pynamodb_tracker import Report, TaskLockedError, TaskNotFoundError
 from pynamodb_tracker.clock import StoppedClock
-from tests.support.rows import change, put, stored
+from tests.support.rows import change, put
 from tests.support.shop import AppTask, Ord, Order, Order2
 from tests.support.workers import die
 
@@ -95,21 +95,6 @@ def test_delete_use_case_leaves_further_records_of_others_alone() -> None:
     put(AppTask, {"task_id": {"S": "x"}, "use_case_id": {"S": "order2#note"}})
     Order.delete_use_case()
     assert len(list(AppTask.scan())) == 2
-
-
-def test_delete_use_case_reports_and_keeps_tasks_in_progress() -> None:
-    Order.create("o-1")
-    Order.create("o-2")
-    die(Order.confirm_payment, "o-1")
-    report = Order.delete_use_case()
-    assert report.succeeded == ["o-2"]
-    assert {task_id: type(error) for task_id, error in report.refused.items()} == {"o-1": TaskLockedError}
-    assert stored(Order, "o-1")["status"] == {"N": "11"}
-
-
-def test_delete_use_case_works_on_threads() -> None:
-    Order.create_many((f"o-{number}" for number in range(30)), threads=4)
-    assert (len(Order.delete_use_case(threads=8).succeeded), list(AppTask.scan())) == (30, [])
 
 
 def test_delete_use_case_of_none_deletes_nothing() -> None:

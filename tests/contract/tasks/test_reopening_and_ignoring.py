@@ -104,18 +104,6 @@ def test_ignore_sets_a_pending_task_aside_and_keeps_the_reason(clock: StoppedClo
     assert (failure.step, failure.message, failure.time) == ("confirm_payment", "cancelled", clock.now())
 
 
-def test_ignore_sets_a_task_aside_that_is_not_due_yet(clock: StoppedClock) -> None:
-    Order.create("o-1", due_time=clock.now() + timedelta(days=1))
-    assert Order.confirm_payment.ignore("o-1", reason="cancelled").state == Order.confirm_payment.ignored
-
-
-def test_ignore_sets_a_failed_task_aside_and_keeps_its_errors() -> None:
-    Order.create("o-1")
-    fail(Order.confirm_payment, "o-1")
-    task = Order.confirm_payment.ignore("o-1", reason="cancelled")
-    assert [failure.message for failure in task.errors] == ["it broke", "cancelled"]
-
-
 def test_ignore_sets_an_abandoned_task_aside(clock: StoppedClock) -> None:
     Order.create("o-1")
     die(Order.confirm_payment, "o-1")

@@ -447,33 +447,6 @@ def test_the_next_run_may_begin_before_a_lost_answer_is_looked_up(network: Netwo
     assert (task.state, task.items, task.attempt) == (Cursor.step.in_progress, ["b"], 1)
 
 
-# What psycopg2_mq does, whose tests these are in spirit.
-
-
-def test_simple_call() -> None:
-    done = Cursor.create_or_merge("c", items=["a"])
-    task = Cursor.get_task("c")
-    assert (done.effect, task.task_id, task.state, task.items) == ("created", "c", Cursor.step.pending, ["a"])
-
-
-def test_calls_collapse_into_the_waiting_one_and_the_first_attributes_stay() -> None:
-    Cursor.create_or_merge("c", items=["first"])
-    assert (Cursor.create_or_merge("c", items=["second"]).effect, drain()) == ("merged", [["first"]])
-
-
-def test_a_cursor_is_empty_at_first_and_is_kept_from_run_to_run() -> None:
-    seen = []
-
-    def advance(ctx: ExecutionContext[Cursor]) -> None:
-        seen.append((ctx.task.task_id, dict(ctx.task.data)))
-        ctx.task.data["at"] = ctx.task.data.get("at", 0) + 1
-
-    for _ in range(2):
-        Cursor.create_or_merge("c")
-        Cursor.step.run("c", advance)
-    assert (seen, Cursor.get_task("c").data) == ([("c", {}), ("c", {"at": 1})], {"at": 2})
-
-
 def test_the_resolver_sees_the_waiting_one() -> None:
     seen = []
 

@@ -39,10 +39,7 @@ pytestmark = pytest.mark.usefixtures("table")
 
 
 @columns("tasks")(
-    [
-        *([], (), {}.keys(), iter(["o-1"]), {"o-1"}, [Text("o-1")], [Member.RED]),
-        [MappingProxyType({"task_id": "o-1"})],
-    ]
+    [*([], (), {}.keys(), iter(["o-1"]), {"o-1"}, [Text("o-1")], [Member.RED]), [MappingProxyType({"task_id": "o-1"})]]
 )
 def test_create_many_takes_any_iterable_of_ids_and_mappings(tasks: Any) -> None:
     report = Order.create_many(tasks)
@@ -201,11 +198,7 @@ def test_a_finished_task_may_be_kept_for_a_century(clock: StoppedClock) -> None:
 @pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
 @pytest.mark.parametrize(
     "step",
-    [
-        *(Late.none, Late.nan, Late.past, Late.asynchronous, Late.of_nothing),
-        Late.exits,
-        Late.interrupted,
-    ],
+    [*(Late.none, Late.nan, Late.past, Late.asynchronous, Late.of_nothing), Late.exits, Late.interrupted],
     ids=str,
 )
 def test_a_failure_is_recorded_whatever_the_function_for_the_delay_does(step: Any, clock: StoppedClock) -> None:
