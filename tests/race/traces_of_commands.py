@@ -139,29 +139,6 @@ def released_worker(world: World) -> bool:
     return bool(world.task.state != world.mine.confirm.pending)
 
 
-def late_cancel(world: World) -> bool:
-    """Return whether a late cancel, which arrives after the task was reopened and claimed, cancels the next run."""
-    late = Hold()
-    world.mine.create("o")
-    world.freeze(world.theirs.confirm, "o")
-    world.goes_wrong(late)
-    world.mine.confirm.ignore("o", reason="cancelled", even_running=True)
-    world.hire().confirm.reopen("o")
-    world.freeze(world.theirs.confirm, "o")
-    arrive(world.proxy, late)
-    return bool(world.task.state != world.mine.confirm.in_progress)
-
-
-def cancelled_worker(world: World) -> bool:
-    """Return whether the late success of a run that was cancelled is recorded."""
-    world.mine.create("o")
-    lives = world.freeze(world.theirs.confirm, "o")
-    world.mine.confirm.ignore("o", reason="cancelled", even_running=True)
-    with contextlib.suppress(LockLostError):
-        lives.wake()
-    return bool(world.task.state != world.mine.confirm.ignored)
-
-
 def cancelled_in_its_next_life(world: World) -> bool:
     """Return whether a task is cancelled that was created again after it was read."""
 

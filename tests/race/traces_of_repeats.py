@@ -95,29 +95,6 @@ def skipped_as_its_rule_changes(world: World) -> bool:
     return taken(world.mine.confirm) or is_off_its_rule(world.task)
 
 
-def rule_changed_as_an_occurrence_ends(world: World) -> bool:
-    """Return whether a task keeps a time of its earlier rule, because a run ended after the row was read."""
-
-    def end_occurrence() -> None:
-        for step in (world.theirs.confirm, world.theirs.ship):
-            step.run("o", lambda _: None)
-
-    begin(world)
-    world.clock.advance(HOUR)
-    world.goes_wrong(PASS, end_occurrence)  # the first request is for the list of schedules
-    world.mine.create_or_merge("o", repeat=Repeat.every(DAY, start=world.clock.now() + 2 * HOUR))
-    return is_off_its_rule(world.task)
-
-
-def rule_changed_as_it_is_reopened(world: World) -> bool:
-    """Return whether a task that is enabled keeps a time of its earlier rule, because it was read while disabled."""
-    begin(world)
-    world.theirs.confirm.ignore("o", reason="holidays")
-    world.goes_wrong(PASS, lambda: world.theirs.confirm.reopen("o"))
-    world.mine.create_or_merge("o", repeat=Repeat.every(DAY, start=world.clock.now() + 2 * HOUR))
-    return is_off_its_rule(world.task)
-
-
 def at_its_last_attempt(world: World) -> Frozen:
     """Return the run of the last attempt of an occurrence, whose lock has expired."""
     begin(world)

@@ -166,14 +166,6 @@ def late_extension(world: World) -> bool:
     return taken(world.theirs.confirm)
 
 
-def short_extension(world: World) -> bool:
-    """Return whether an extension by less than the time left lets another worker take the task."""
-    world.mine.create("o")
-    world.freeze(world.mine.confirm, "o").ctx.extend_lock(timedelta(seconds=1))
-    world.clock.advance(LOCK / 2)
-    return taken(world.theirs.confirm)
-
-
 def late_save(world: World) -> bool:
     """Return whether the older value wins if the first of two saves arrives after the second."""
     late = Hold()

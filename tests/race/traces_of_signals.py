@@ -38,14 +38,6 @@ def wait_past_limit(world: World) -> None:
     world.clock.advance(2 * LIMIT)
 
 
-def signalled_while_it_is_cancelled(world: World) -> bool:
-    """Return whether an order is cancelled whose payment comes after its limit, during the run that cancels it."""
-    wait_past_limit(world)
-    with contextlib.suppress(TaskNotReadyError), world.mine.ship.start("o"):
-        world.theirs.paid.send("o", 1)
-    return bool(world.task.state == world.mine.ship.succeeded)
-
-
 def signalled_while_it_gives_up(world: World) -> bool:
     """Return whether an order is ignored whose payment comes after its limit, during the run that gives it up."""
     wait_past_limit(world)
@@ -55,19 +47,12 @@ def signalled_while_it_gives_up(world: World) -> bool:
     return bool(world.task.state == world.mine.ship.ignored)
 
 
-def signalled_as_it_ends(world: World, *known: str) -> bool:
-    """Return whether a task ends although a signal came during its last run, which knew only the others."""
+def signalled_as_it_ends(world: World) -> bool:
+    """Return whether a task ends although its first signal came during its last run."""
     world.mine.create("o", state=world.mine.ship.pending)
-    for name in known:
-        getattr(world.mine, name).send("o", 1)
     with contextlib.suppress(TaskNotReadyError), world.mine.ship.start("o"):
         world.theirs.paid.send("o", 1)
     return bool(world.task.state == world.mine.ship.succeeded)
-
-
-def signalled_again_as_it_ends(world: World) -> bool:
-    """Return the same of a run that knows another signal."""
-    return signalled_as_it_ends(world, "approved")
 
 
 def last_two_at_once(world: World) -> bool:
