@@ -43,23 +43,8 @@ def assign(name: str, value: object) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "attempt",
-        "create_time",
-        "due_time",
-        "errors",
-        "expire_time",
-        "fence",
-        "last_error",
-        "lock",
-        "lock_expire_time",
-        "saves",
-        "status",
-        "status_key",
-        "task_id",
-        "unfinished",
-        "update_time",
-        "use_case_id",
-        "worker",
+        *("attempt", "create_time", "due_time", "errors", "expire_time", "fence", "last_error", "lock", "saves"),
+        *("lock_expire_time", "status", "status_key", "task_id", "unfinished", "update_time", "use_case_id", "worker"),
     ],
 )
 def test_a_reserved_attribute_cannot_be_assigned(name: str) -> None:

@@ -58,9 +58,7 @@ def test_what_is_set_aside_because_its_attempts_are_used_keeps_its_failures_whol
 @pytest.mark.parametrize("sent", [False, True])
 @pytest.mark.parametrize("earlier", [0, 1, 2])
 def test_an_interrupt_while_the_failures_are_logged_records_none_of_them_twice(
-    network: Network,
-    sent: bool,  # noqa: FBT001 - pytest's
-    earlier: int,
+    network: Network, *, sent: bool, earlier: int
 ) -> None:
     for number in range(earlier):
         fail(Order.confirm_payment, "o-1", Broken(f"{number} {REASON}"))
@@ -125,7 +123,7 @@ class Problems(Exception):  # noqa: N818 - a user's own
 
 
 @pytest.mark.parametrize("promised", [False, True])
-def test_an_exception_that_is_falsy_is_recorded_as_itself(promised: bool) -> None:  # noqa: FBT001 - pytest's
+def test_an_exception_that_is_falsy_is_recorded_as_itself(*, promised: bool) -> None:
     error = Problems()
     with pytest.raises(Problems) as left, Order.confirm_payment.start("o-1") as ctx:
         if promised:

@@ -202,9 +202,7 @@ def test_requests_to_one_table_are_not_sent_to_another() -> None:
 
 @columns("status", "is_raised")([("ENABLED", False), ("ENABLING", False), ("DISABLED", True)])
 def test_two_programs_that_create_a_table_at_once_both_find_its_time_to_live(
-    network: Network,
-    status: str,
-    is_raised: bool,  # noqa: FBT001 - a column of a table
+    network: Network, *, status: str, is_raised: bool
 ) -> None:
     def refuse(operation: str, _request: Any, _send: Any) -> Any:
         message = "Time to live has been modified multiple times within a fixed interval"

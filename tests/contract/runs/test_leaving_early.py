@@ -165,7 +165,7 @@ def test_a_generator_that_is_closed_inside_of_the_block_fails_the_attempt() -> N
 @only_blocking
 @pytest.mark.parametrize("is_from_outside", [True, False])
 def test_a_coroutine_that_is_cancelled_in_the_block_releases_the_task_if_that_came_from_outside(
-    is_from_outside: bool,  # noqa: FBT001
+    *, is_from_outside: bool
 ) -> None:
     async def hang() -> None:
         with Order.confirm_payment.start("o-1"):

@@ -130,10 +130,7 @@ def test_a_failed_task_that_is_reopened_keeps_its_occurrence(clock: StoppedClock
 
 
 @pytest.mark.parametrize("dies", [False, True])
-def test_an_occurrence_that_was_given_up_is_followed_by_the_latest(
-    clock: StoppedClock,
-    dies: bool,  # noqa: FBT001 - pytest's
-) -> None:
+def test_an_occurrence_that_was_given_up_is_followed_by_the_latest(clock: StoppedClock, *, dies: bool) -> None:
     at(clock, 0)
     for hours in (1, 3, 5):
         at(clock, 0, hours)
@@ -229,9 +226,7 @@ def test_a_claim_or_a_pin_whose_response_is_lost_leaves_the_latest_to_the_next(
 
 @pytest.mark.parametrize("is_given_back", [False, True])
 def test_a_claim_without_its_pin_in_the_round_after_one_that_gave_up_leaves_the_latest_to_the_next(
-    clock: StoppedClock,
-    network: Network,
-    is_given_back: bool,  # noqa: FBT001 - pytest's
+    clock: StoppedClock, network: Network, *, is_given_back: bool
 ) -> None:
     for hours in (1, 3, 5):
         at(clock, 0, hours)
