@@ -55,13 +55,11 @@ def use_cases(dynamodb: Engine, table: str, name: str) -> Iterator[list[Any]]:
 
 def test_two_use_cases_of_one_table_build_one_client(clients: list[Any], use_cases: list[Any]) -> None:
     order, refund = use_cases
-
     order.create("o")
     order.ship.run("o", lambda _: None)
     refund.create("r")
     refund.pay.pending.count()
     assert order.counts()[order.ship.succeeded] == 1
-
     assert len(clients) == 1
 
 
@@ -74,7 +72,6 @@ def test_8_threads_at_first_use_build_one_client(clients: list[Any], use_cases: 
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(use, range(8)))
-
     assert len(clients) == 1
 
 

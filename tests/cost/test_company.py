@@ -32,10 +32,8 @@ def actions(proxy: Proxy) -> list[list[str]]:
 def test_the_last_failure_of_an_occurrence_costs_what_any_failure_costs(order: Any, proxy: Proxy) -> None:
     order.create(ID, repeat=Repeat.every(MINUTE))
     order.confirm.run(ID, nothing)
-
     with pytest.raises(GiveUp), order.ship.start(ID):
         raise GiveUp("no use")
-
     assert (order.get_task(ID).state, writes(proxy)) == (order.confirm.pending, [1, 2, *[3] * 4])
 
 
@@ -58,10 +56,8 @@ def test_the_list_of_children_costs_2_units_for_each_kb_and_is_read_only_where_a
 def test_cancelling_a_task_is_2_requests_and_3_units_and_so_is_the_reopen(order: Any, proxy: Proxy) -> None:
     order.create(ID)
     proxy.log.clear()
-
     order.cancel(ID, reason="by phone")
     order.reopen(ID)
-
     assert (targets(proxy), writes(proxy)) == (["GetItem", "UpdateItem"] * 2, [3, 3])
 
 
@@ -69,7 +65,6 @@ def test_ignoring_a_run_is_2_requests_and_3_units(order: Any, rival: Any, proxy:
     rival.create(ID)
     with pytest.raises(Exception, match="lost"), rival.confirm.start(ID):
         order.confirm.ignore(ID, reason="cancelled", even_running=True)
-
     assert (targets(proxy), writes(proxy)) == (["GetItem", "UpdateItem"], [3])
 
 
@@ -80,10 +75,8 @@ def test_entering_a_group_and_ending_in_it_are_2_requests_however_many_wait(orde
     assert actions(proxy) == [["Put", "Update"], *[["Put", "Update", "Put"]] * 11]
     assert transactions(proxy) == [5, *[7] * 11]
     proxy.log.clear()
-
     order.confirm.run("o-0", nothing)
     order.ship.run("o-0", nothing)
-
     assert targets(proxy) == ["UpdateItem", "UpdateItem", "UpdateItem", "Query", "TransactWriteItems"]
     assert (actions(proxy), writes(proxy)[:3]) == ([["Update", "Update", "Update", "Delete"]], [3, 3, 3])
     assert transactions(proxy) == [12]

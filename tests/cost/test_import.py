@@ -44,7 +44,6 @@ def told(script: str) -> Any:
 def test_the_import_does_a_small_part_of_the_work_of_that_of_pynamodb() -> None:
     """Work is counted in calls, which are the same on each machine. `make bench ARGS=imports` measures the time."""
     calls = told(MEASURE)
-
     assert 0 < calls["tracker"] <= 0.18 * calls["pynamodb"]
     assert 0 < calls["aws_lambda"] <= 0.08 * calls["pynamodb"]
 
@@ -52,7 +51,6 @@ def test_the_import_does_a_small_part_of_the_work_of_that_of_pynamodb() -> None:
 def test_the_import_loads_neither_boto3_nor_what_belongs_to_an_extra() -> None:
     loaded = told(LOADED)
     top_level = {name.partition(".")[0] for name in loaded}
-
     assert "botocore" in top_level
     assert "pynamodb_tracker.model.repeat" not in loaded
     assert not top_level & {"boto3", "moto", "rich", "typer", "click", "jinja2", "pytest", "starlette"}
@@ -64,7 +62,6 @@ def test_the_import_loads_neither_boto3_nor_what_belongs_to_an_extra() -> None:
 
 def test_the_plugin_of_pytest_loads_nothing_of_it_before_a_test_asks_for_a_fixture() -> None:
     loaded = told(LOADED.replace("from pynamodb_tracker import ExecutionContext, GiveUp, Step, Task, UseCase", PLUGIN))
-
     assert [name for name in loaded if name.startswith(("pynamodb", "boto"))] == [
         "pynamodb_tracker",
         "pynamodb_tracker.pytest_plugin",

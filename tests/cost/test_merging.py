@@ -38,9 +38,7 @@ def test_a_merge_costs_at_most_two_requests_and_what_its_write_costs(order: Any,
     prepare, options, sent, units = COSTS[case]
     prepare(order)
     requests, before = len(proxy.log), sum(writes(proxy))
-
     order.create_or_merge(ID, amount=1, **options)
-
     assert targets(proxy)[requests:] == sent
     # DynamoDB charges a refused Put for 1 unit; the engine does not report that.
     assert sum(writes(proxy)) - before == units

@@ -51,9 +51,7 @@ def test_hundreds_of_parked_tasks_cost_a_worker_no_request_and_no_refused_claim(
     Order.delete_task("o-2")
     stopped_clock.advance(timedelta(minutes=1))
     park(PARKED)
-
     among_parked = polled()
-
     assert among_parked.operations == without.operations
     assert among_parked.entries_read <= without.entries_read + 2  # one of each poll, which says that none is due
     assert Order.confirm_payment.pending.count() == PARKED

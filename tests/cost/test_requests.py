@@ -41,7 +41,5 @@ def test_a_bulk_operation_of_a_single_task_is_a_plain_request_that_waits_for_not
     monkeypatch.setattr(write_batcher, "_LONGEST_WAIT", 60)
     order.create("o", state=order.confirm.ignored)
     before = len(proxy.log)
-
     assert order.confirm.reopen_many(["o"], by="ada").refused == {}
-
     assert set(since(proxy, before)) == {"UpdateItem", "GetItem"}  # it was created ignored, so it has no errors yet

@@ -26,22 +26,18 @@ ID = "0e8fdfe2-5d54-4b4d-9d7e-5b8c7a1f0a11"
 def test_a_success_that_leaves_the_index_costs_a_unit_less(new_worker: Any, proxy: Proxy) -> None:
     order = new_worker(proxy.endpoint, index_succeeded=False)
     order.create(ID)
-
     for step in (order.confirm, order.ship):
         step.run(ID, lambda _: None)
-
     assert writes(proxy) == [2, 3, 3, 3, 2]
 
 
 def test_a_table_is_sized_by_what_the_engine_charges(order: Any, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Connection, "get_consumed_capacity_map", lambda *_: {"ReturnConsumedCapacity": "INDEXES"})
-
     order.create(ID)
     with pytest.raises(ZeroDivisionError):
         order.confirm.run(ID, lambda _: 1 / 0)
     for step in (order.confirm, order.ship):
         step.run(ID, lambda _: None)
-
     charged = charges(proxy)
     sums = tuple(sum(each[name] for each in charged) for name in ("table", "status-index"))
     assert sums == write_units(Load(rate=1, steps=2, attempts=1.5))
@@ -49,12 +45,10 @@ def test_a_table_is_sized_by_what_the_engine_charges(order: Any, proxy: Proxy, m
 
 def test_failures_on_record_make_no_later_write_of_a_small_task_cost_more(order: Any, proxy: Proxy) -> None:
     order.create(ID, note="n" * 100)
-
     for _ in range(2):
         with contextlib.suppress(ZeroDivisionError):
             order.confirm.run(ID, lambda _: deep(10))
     order.confirm.run(ID, lambda _: None)
-
     updates = [exchange.target == "UpdateItem" for exchange in proxy.log if exchange.target in WRITES]
     assert [units for units, update in zip(writes(proxy), updates, strict=True) if update] == [3] * 6
 
@@ -66,8 +60,6 @@ def deep(calls: int) -> float:
 
 def test_a_release_costs_what_a_success_costs(order: Any, proxy: Proxy) -> None:
     order.create(ID)
-
     with pytest.raises(KeyboardInterrupt), order.confirm.start(ID):
         raise KeyboardInterrupt
-
     assert writes(proxy) == [2, 3, 3]

@@ -63,7 +63,6 @@ def test_the_server_answers(dynamodb: Engine) -> None:
 
 def test_what_is_forwarded_is_logged_with_its_cost(client: Any, proxy: Proxy) -> None:
     add_one(client)
-
     (exchange,) = proxy.log
     assert (exchange.target, exchange.body["Key"], exchange.action) == ("UpdateItem", KEY, PASS)
     assert exchange.status == 200
@@ -76,30 +75,24 @@ def test_a_dropped_request_is_not_carried_out_and_one_with_a_dropped_answer_is(
     client: Any, proxy: Proxy, action: Action, counted: int
 ) -> None:
     proxy.rule = first("UpdateItem", action)
-
     with pytest.raises(ConnectionClosedError):
         add_one(client)
-
     assert count(client) == counted
 
 
 @pytest.mark.parametrize(("action", "answered"), [(Duplicate(), "2"), (Duplicate("second"), "3")])
 def test_a_duplicate_is_carried_out_twice(client: Any, proxy: Proxy, action: Action, answered: str) -> None:
     proxy.rule = first("UpdateItem", action)
-
     assert add_one(client)["Attributes"]["count"]["N"] == answered
-
     assert (count(client), len(proxy.log[0].answers)) == (3, 2)
 
 
 def test_a_held_request_arrives_late(client: Any, proxy: Proxy) -> None:
     late = threading.Event()
     proxy.rule = first("UpdateItem", Hold(late))
-
     with pytest.raises(ConnectionClosedError):
         add_one(client)
     assert count(client) == 1
-
     late.set()
     assert proxy.log[0].done.wait(60)
     assert count(client) == 2
@@ -109,29 +102,23 @@ def test_what_is_still_held_at_the_end_is_forgotten(client: Any, proxy: Proxy) -
     proxy.rule = first("UpdateItem", Hold())
     with pytest.raises(ConnectionClosedError):
         add_one(client)
-
     proxy.close()
-
     assert proxy.log[0].done.is_set()
     assert proxy.log[0].status is None
 
 
 def test_a_delayed_request_is_answered_late(client: Any, proxy: Proxy) -> None:
     proxy.rule = first("UpdateItem", Delay(0.2))
-
     began = time.monotonic()
     add_one(client)
-
     assert time.monotonic() - began >= 0.2
 
 
 @pytest.mark.parametrize("action", [THROTTLED, Fail()])
 def test_a_failed_request_gets_the_error_and_is_not_carried_out(client: Any, proxy: Proxy, action: Fail) -> None:
     proxy.rule = first("UpdateItem", action)
-
     with pytest.raises(ClientError) as error:
         add_one(client)
-
     assert error.value.response["Error"] == {"Code": action.code, "Message": action.message}
     assert (error.value.response["ResponseMetadata"]["HTTPStatusCode"], count(client)) == (action.status, 1)
 
@@ -148,14 +135,12 @@ def test_the_error_of_a_rule_leaves_from_close(dynamodb: Engine) -> None:
     with pytest.raises(ConnectionClosedError):
         client.list_tables()
     client.close()
-
     with pytest.raises(ZeroDivisionError):
         proxy.close()
 
 
 def test_a_given_endpoint_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRACKER_TEST_ENDPOINT", "http://127.0.0.1:1")
-
     with pytest.raises(EngineUnavailable, match=r"TRACKER_TEST_ENDPOINT=http://127\.0\.0\.1:1"):
         start()
 
@@ -170,9 +155,7 @@ def test_a_killed_engine_has_its_tables_again_after_a_restart(dynoxide: str, tmp
     server.kill()
     with pytest.raises(EndpointConnectionError):
         add_one(client)
-
     server.restart()
-
     assert add_one(client)["Attributes"]["count"]["N"] == "2"
     client.close()
     server.stop()

@@ -132,9 +132,7 @@ def test_whatever_becomes_of_a_request_that_is_answered_each_task_is_run_once(
     network: Network, work: Work, rule: Rule
 ) -> None:
     network.rule = counted = Counted(rule)
-
     work.do()
-
     assert work.errors == 0
     assert counted.statements
     work.check(once=True)
@@ -165,9 +163,7 @@ def test_after_a_request_without_an_answer_no_task_is_lost_or_has_two_owners(
     network: Network, work: Work, fault: Any
 ) -> None:
     network.rule = counted = Counted(of_batches(fault, times=4))
-
     work.do()
-
     assert max(counted.statements) > 1
     work.check(once=False)
 
@@ -183,10 +179,8 @@ def test_a_late_copy_of_a_whole_request_changes_nothing(network: Network, order:
     network.rule = noted
     work.do()
     before = [task.to_dynamodb_dict() for task in order.get_many(TASKS)]
-
     for send in sent:
         assert all("Error" in response for response in send()["Responses"])
-
     assert len(sent) > 2
     assert [task.to_dynamodb_dict() for task in order.get_many(TASKS)] == before
 
@@ -198,10 +192,8 @@ def test_reopened_tasks_of_groups_keep_their_order_and_their_rate(
     ids = [f"{number}-{name}" for number in range(3) for name in names]
     order.create_many(({"task_id": task_id, "group": task_id[2:]} for task_id in ids), threads=25)
     order.confirm.ignore_many(reversed(ids), reason="a test")
-
     begin = stopped_clock.now()
     report = order.confirm.reopen_many(reversed(ids), due_times=spread(begin, 300))
-
     groups = {name: order.group(name) for name in names}
     assert {(group.turn, *group.waiting()) for group in groups.values()} == {
         (f"0-{name}", f"1-{name}", f"2-{name}") for name in names

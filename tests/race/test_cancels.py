@@ -21,9 +21,7 @@ CANCELS = 60
 def test_runs_that_are_cancelled_at_random_are_released_or_recorded(order: Any, rival: Any, proxy: Proxy) -> None:
     draw = random.Random(CANCELS)
     proxy.rule = delayed(draw)
-
     attempts = asyncio.run(cancel_at_random(order, rival, CANCELS, draw))
-
     rows = [(attempt, found(rival, attempt.task_id)) for attempt in attempts]
     assert [(problem, attempt, row) for attempt, row in rows for problem in problems(attempt, row)] == []
 

@@ -59,10 +59,8 @@ def test_a_crash_of_the_database_at_a_request_makes_no_difference(
 ) -> None:
     target, story = OPERATIONS[operation]
     crash = Crash(server, applied)
-
     story(order, "calm", lambda: None)
     story(order, "stormy", lambda: setattr(proxy, "rule", in_turn(target, crash)))
-
     assert row(order, "stormy") == row(order, "calm")
     assert [exchange.action for exchange in proxy.log].count(crash) == 1
 
@@ -73,12 +71,10 @@ def test_after_a_crash_of_the_database_at_a_transaction_its_writes_are_applied_o
 ) -> None:
     order.create("o")
     ledger = order.create("ledger", amount=0)
-
     with order.confirm.start("o") as ctx:
         proxy.rule = in_turn("TransactWriteItems", Crash(server, applied))
         with ctx.transaction() as transaction:
             transaction.update(ledger, [order.amount.add(1)])
-
     assert order.get_task("ledger").amount == 1
 
 

@@ -37,5 +37,4 @@ def test_without_its_guard_a_trace_breaks_a_promise(
     world: World, guard: Guard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     guard.remove(monkeypatch)  # conditions are rendered when they are first needed: after this
-
     assert guard.trace(world)

@@ -73,7 +73,6 @@ def test_a_block_outlives_its_lock_while_others_keep_trying(
 ) -> None:
     shop.create("o")
     worker = start("stay", "o")
-
     for _ in range(5):
         stopped_clock.advance(LOCK / 3)
         with pytest.raises(TaskLockedError):
@@ -81,7 +80,6 @@ def test_a_block_outlives_its_lock_while_others_keep_trying(
         worker.advance(LOCK / 3)
         until(lambda: shop.get_task("o").lock_expire_time == stopped_clock.now() + LOCK)
     worker.go()
-
     assert worker.report() is False
     task = shop.get_task("o")
     assert (task.state, task.fence, task.note) == (shop.confirm.succeeded, 1, "of the one that stayed")
@@ -97,11 +95,9 @@ def test_a_frozen_worker_finds_out_before_anything_of_it_is_stored(
     stopped_clock.advance(LOCK + 2 * MARGIN)
     assert take_over(shop, "o") == 2
     before = shop.get_task("o")
-
     worker.advance(LOCK + 2 * MARGIN)
     worker.go()
     worker.signal(signal.SIGCONT)
-
     lost = "LockLostError"
     assert worker.report() == {"lock_lost": True, "save": lost, "extend_lock": lost, "end": lost}
     after = shop.get_task("o")
@@ -118,11 +114,9 @@ def test_a_frozen_worker_holds_its_task_again_unless_another_worker_took_it(
     worker.signal(signal.SIGSTOP)
     stopped_clock.advance(LOCK + 2 * MARGIN)
     assert any(shop.confirm.due())
-
     worker.advance(LOCK + 2 * MARGIN)
     worker.go()
     worker.signal(signal.SIGCONT)
-
     assert (worker.report(), shop.get_task("o").state) == ("held again", shop.confirm.succeeded)
 
 
@@ -135,10 +129,8 @@ def test_the_lock_of_a_killed_worker_expires_although_it_had_a_heartbeat(
     worker.advance(LOCK / 3)
     stopped_clock.advance(LOCK / 3)
     until(lambda: shop.get_task("o").lock_expire_time == stopped_clock.now() + LOCK)  # its heart did beat
-
     worker.kill()
     stopped_clock.advance(LOCK + 2 * MARGIN)
-
     assert take_over(shop, "o") == 2
 
 
@@ -180,7 +172,6 @@ def test_a_throttled_heartbeat_holds_the_task(
     order.create("o")
     ctx = freeze(order.confirm, "o", heartbeat=True).ctx
     claimed_until = ctx.lock_expire_time
-
     proxy.rule = in_turn("UpdateItem", *[THROTTLED] * 30)
     stopped_clock.advance(OVER / 2)
 

@@ -112,13 +112,11 @@ def test_a_late_copy_of_a_request_changes_nothing(
 ) -> None:
     target, story = OPERATIONS[operation]
     late = Hold()
-
     story(order, "o", arm(proxy, target, late))
     stopped_clock.advance(timedelta(seconds=1))
     then(order, getattr(order, step))
     before = row(order, "o")
     exchange = arrive(proxy, late)
-
     assert row(order, "o") == before
     assert refused(exchange)
 
@@ -128,9 +126,7 @@ def test_a_late_part_of_a_save_of_large_data_leaves_the_data_whole(order: Any, p
     target, story = OPERATIONS[operation]
     late = Hold()
     story(order, "o", arm(proxy, target, late))
-
     exchange = arrive(proxy, late)
-
     assert refused(exchange)
     assert order.get_task("o").data == {"scan": "2 " * 10_000}
 
@@ -139,12 +135,10 @@ def test_a_late_part_of_a_save_of_large_data_leaves_the_data_whole(order: Any, p
 def test_a_late_finish_does_not_end_the_next_run(order: Any, proxy: Proxy, operation: str) -> None:
     late = Hold()
     OPERATIONS[operation][1](order, "o", arm(proxy, "UpdateItem", late))
-
     with (order.ship if operation == "succeed" else order.confirm).start("o") as ctx:
         arrive(proxy, late)
         ctx.save()
         ctx.extend_lock()
-
     assert order.get_task("o").fence == ctx.task.fence == 2
 
 
@@ -154,9 +148,7 @@ def test_a_late_claim_of_a_finished_run_does_not_take_the_next_attempt(order: An
     proxy.rule = in_turn("UpdateItem", late)
     fails(order, order.confirm)
     before = row(order, "o")
-
     arrive(proxy, late)
-
     assert (row(order, "o"), order.confirm.run("o", lambda ctx: ctx.attempt)) == (before, 2)
 
 
@@ -167,7 +159,6 @@ def test_a_late_extension_of_a_run_does_not_extend_the_next_one(order: Any, prox
         proxy.rule = in_turn("UpdateItem", late)
         ctx.extend_lock(timedelta(hours=1))
         raise Boom
-
     with order.confirm.start("o") as ctx:
         arrive(proxy, late)
         as_claimed = ctx.task.update_time + LOCK

@@ -32,12 +32,10 @@ def test_a_request_that_goes_wrong_makes_no_difference(
 ) -> None:
     target, story = OPERATIONS[operation]
     wrong = action()
-
     story(order, "calm", lambda: None)
     story(order, "stormy", lambda: setattr(proxy, "rule", in_turn(target, wrong)))
     if isinstance(wrong, Hold):
         arrive(proxy, wrong)
-
     assert row(order, "stormy") == row(order, "calm")
     assert [exchange.action for exchange in proxy.log].count(wrong) == 1
 
@@ -49,11 +47,9 @@ def test_the_writes_of_a_transaction_that_goes_wrong_are_applied_once(
 ) -> None:
     target, story = OPERATIONS[operation]
     wrong = action()
-
     story(order, "stormy", lambda: setattr(proxy, "rule", in_turn(target, wrong)))
     if isinstance(wrong, Hold):
         arrive(proxy, wrong)
-
     assert order.get_task("stormy ledger").amount == 1
 
 
@@ -68,10 +64,8 @@ def test_the_answer_to_a_copy_is_understood_whether_or_not_the_sdk_knows_of_it(
     order: Any, proxy: Proxy, operation: str, actions: list[Action]
 ) -> None:
     target, story = OPERATIONS[operation]
-
     story(order, "calm", lambda: None)
     story(order, "stormy", lambda: setattr(proxy, "rule", in_turn(target, *actions)))
-
     assert row(order, "stormy") == row(order, "calm")
 
 
@@ -94,12 +88,10 @@ def test_a_finish_whose_answer_was_lost_is_no_lost_lock_though_another_worker_ha
     claimed: str,
 ) -> None:
     order.create("o")
-
     with contextlib.suppress(ends or Boom), order.confirm.start("o") as ctx:
         proxy.rule = in_turn("UpdateItem", DropResponse(), lambda: freeze(getattr(rival, claimed), "o"))
         if ends is not None:
             raise ends
-
     assert (str(ctx.task.state), str(rival.get_task("o").state)) == (ended_as, f"{claimed} in_progress")
 
 
@@ -107,28 +99,22 @@ def test_a_create_whose_answer_was_lost_is_no_duplicate_though_a_worker_has_the_
     order: Any, rival: Any, proxy: Proxy
 ) -> None:
     proxy.rule = in_turn("PutItem", DropResponse(), lambda: rival.confirm.run("o", lambda _: None))
-
     assert order.create("o", amount=3).amount == 3
-
     assert rival.get_task("o").state == rival.ship.pending
 
 
 def test_a_delete_whose_answer_was_lost_is_no_missing_task(order: Any, proxy: Proxy) -> None:
     order.create("o")
     proxy.rule = in_turn("DeleteItem", DropResponse())
-
     order.delete_task("o")
-
     assert [exchange.status for exchange in proxy.log if exchange.target == "DeleteItem"] == [200, 400]
 
 
 def test_a_step_that_starts_from_another_state_understands_its_lost_answer(order: Any, proxy: Proxy) -> None:
     OPERATIONS["fail"][1](order, "o", lambda: None)
     proxy.rule = in_turn("UpdateItem", PASS, DropResponse())
-
     with order.ship.start("o") as ctx:
         assert (ctx.attempt, ctx.task.fence) == (1, 2)
-
     assert order.get_task("o").state == order.ship.succeeded
 
 
@@ -140,10 +126,8 @@ def test_a_task_that_is_set_aside_for_its_last_attempt_is_set_aside_once(
         freeze(order.confirm, "o")
         stopped_clock.advance(LOCK + 2 * MARGIN)
     proxy.rule = in_turn("UpdateItem", PASS, DropResponse())
-
     with pytest.raises(TaskIgnoredError):
         order.confirm.run("o", lambda _: None)
-
     task = order.get_task("o")
     assert (task.state, task.attempt) == (order.confirm.ignored, 3)
     assert [error.type for error in task.errors] == ["abandoned"] * 3 + ["ignored"]

@@ -41,9 +41,7 @@ def workers(dynamodb: Engine, table: str, name: str) -> Iterator[Crew]:
 def test_8_processes_run_each_of_80_tasks_exactly_once(order: Any, workers: Crew) -> None:
     ids = [f"o-{number}" for number in range(80)]
     order.create_many(ids, threads=4)
-
     reports = workers.race([["run_some"]] * 8)
-
     assert Counter(task_id for report in reports for task_id in report["ran"]) == Counter(ids)
     assert order.confirm.succeeded.count() == 80
 
@@ -56,9 +54,7 @@ def test_2_processes_run_each_missed_occurrence_of_each_task_exactly_once(
     rule = Repeat.every(timedelta(minutes=17), start=began, missed="all")
     for task_id in ("r-1", "r-2"):
         order.create(task_id, repeat=rule)
-
     reports = workers.race([["catch_up"]] * 2)
-
     ran = sorted((task_id, occurrence) for report in reports for task_id, occurrence in report)
     occurrences = [(began + number * timedelta(minutes=17)).isoformat() for number in range(4)]
     assert ran == [(task_id, occurrence) for task_id in ("r-1", "r-2") for occurrence in occurrences]
@@ -70,9 +66,7 @@ def test_processes_that_run_all_run_each_of_160_tasks_exactly_once_and_rarely_me
 ) -> None:
     ids = [f"o-{number}" for number in range(160)]
     order.create_many(ids, threads=4)
-
     reports = workers.race(commands)
-
     assert Counter(task_id for report in reports for task_id in report["ran"]) == Counter(ids)
     assert order.confirm.succeeded.count() == 160
     # About 0.3 of the claims, and several for each task if all processes took the tasks in the same order.
@@ -105,9 +99,7 @@ def test_an_abandoned_task_is_taken_over_by_one_of_many(
     ids = [order.create(f"o-{number}").task_id for number in range(4)]
     for task_id in ids:
         freeze(order.confirm, task_id)
-
     won = [each for report in workers.race([["take", *ids]] * 4) for each in report]
-
     assert sorted(won) == sorted([task_id, 2, 2] for task_id in ids)
 
 
@@ -116,18 +108,14 @@ def test_processes_that_reopen_at_once_make_one_fresh_set_of_attempts(order: Any
     for task_id in ids:
         with pytest.raises(ZeroDivisionError):
             order.confirm.run(task_id, lambda _: 1 / 0)
-
     reports = workers.race([["reopen", *ids]] * 4)
-
     assert reports == [["confirm pending"] * len(ids)] * 4
     assert {order.get_task(task_id).attempt for task_id in ids} == {0}
 
 
 def test_processes_that_ignore_at_once_leave_one_reason_on_record(order: Any, workers: Crew) -> None:
     ids = [order.create(f"o-{number}").task_id for number in range(12)]
-
     reports = workers.race([["ignore", *ids]] * 4)
-
     assert reports == [["confirm ignored"] * len(ids)] * 4
     assert {len(order.get_task(task_id).errors) for task_id in ids} == {1}
 
@@ -136,9 +124,7 @@ def test_reopen_and_ignore_at_once_leave_each_task_in_one_of_both_states(order: 
     ids = [order.create(f"o-{number}").task_id for number in range(12)]
     for task_id in ids:
         order.confirm.ignore(task_id, reason="a first time")
-
     reports = workers.race([["reopen", *ids], ["ignore", *ids]] * 2)
-
     assert {each for report in reports for each in report} <= {"confirm pending", "confirm ignored"}
     assert all(len(order.get_task(task_id).errors) <= 3 for task_id in ids)  # once, and once for each who ignores
     assert order.confirm.pending.count() + order.confirm.ignored.count() == len(ids)
@@ -199,7 +185,6 @@ def test_ctrl_c_while_the_answer_to_a_claim_is_awaited_releases_the_task(
         proxy.rule = lambda target, *seen: After(claim().done) if target == "GetItem" else interrupt(target, *seen)
         worker.go()
         assert worker.wait(30) == 1
-
     assert order.get_task("o").fence == 1
     assert order.confirm.run("o", lambda ctx: (ctx.attempt, ctx.task.fence)) == (1, 2)
 
@@ -214,14 +199,12 @@ def test_an_async_worker_that_is_terminated_spends_no_attempt_and_one_that_is_ki
         assert worker.hear() == "ready"
         worker.go()
     until(lambda: order.confirm.in_progress.count() == 16)
-
     terminated.signal(signal.SIGTERM)
     killed.kill()
     assert terminated.report() == [0, 8]
     killed.wait()
     stopped_clock.advance(OVER)
     order.confirm.run_all(lambda ctx: attempts.update([ctx.attempt]))
-
     assert attempts == {1: 8, 2: 8}
 
 
@@ -234,10 +217,8 @@ def test_ctrl_c_inside_a_run_releases_the_task_at_once(order: Any, workers: Crew
     assert worker.hear() == "inside"
     with pytest.raises(TaskLockedError):
         order.confirm.run("o", lambda _: None)
-
     worker.signal(signal.SIGINT)
     worker.wait(30)
-
     assert order.confirm.run("o", lambda ctx: (ctx.attempt, ctx.task.fence)) == (1, 2)
 
 
@@ -256,6 +237,5 @@ def test_children_that_succeed_at_once_are_all_counted_and_their_parent_starts_a
 
     while not seen:
         order.ship.run_all(ship, threads=16)
-
     assert seen == [[order.ship.succeeded] * len(ids)]
     assert order.get_task("o").blockers is None

@@ -26,10 +26,8 @@ def test_a_block_is_not_entered_if_the_task_was_taken_over_before_the_answer_cam
     order.create("o")
     proxy.rule = in_turn("UpdateItem", lambda: stopped_clock.advance(OVER), lambda: freeze(rival.confirm, "o"))
     entered: list[Any] = []
-
     with pytest.raises(LockLostError):
         order.confirm.run("o", entered.append)
-
     assert entered == []
 
 
@@ -38,11 +36,9 @@ def test_a_block_is_entered_with_a_full_lock_if_the_answer_came_late(
 ) -> None:
     order.create("o")
     proxy.rule = in_turn("UpdateItem", lambda: stopped_clock.advance(OVER))
-
     with order.confirm.start("o") as ctx:
         assert order.get_task("o").lock_expire_time == ctx.lock_expire_time
         left = ctx.lock_expire_time - ctx.task.update_time - OVER
-
     assert left == LOCK
 
 
@@ -54,7 +50,6 @@ def test_a_worker_whose_clock_is_behind_the_last_claimers_claims_once_more(
         ahead.setattr(lock_module, "_last", max(time.time_ns(), lock_module._last) + 3_600_000_000_000)
         fail(order.confirm)
     before = len(proxy.log)
-
     assert order.confirm.run("o", lambda ctx: ctx.attempt) == 2
     assert targets(proxy)[before:] == ["UpdateItem", "GetItem", "UpdateItem", "UpdateItem"]
 
@@ -67,7 +62,5 @@ def test_a_command_from_a_clock_behind_the_last_claimers_is_applied(
     with monkeypatch.context() as ahead:
         ahead.setattr(lock_module, "_last", max(time.time_ns(), lock_module._last) + 3_600_000_000_000)
         fail(order.confirm)
-
     task = order.confirm.reopen("o") if behind == "reopen" else order.confirm.ignore("o", reason="cancelled")
-
     assert task.state == {"reopen": order.confirm.pending, "ignore": order.confirm.ignored}[behind]

@@ -45,10 +45,8 @@ def test_an_order_that_is_paid_before_its_decision_is_shipped(
 ) -> None:
     order.create("o", wait_for=order.paid, until=LIMIT)
     assert order.get_task("o").waits_for == f"the signal paid, or until {in_words(stopped_clock.now() + LIMIT)}"
-
     stopped_clock.advance(at)
     hows = [order.paid.send("o", {"amount": "42.50"}, **EVENT).effect for _ in range(times)]
-
     assert (hows, decide(order)) == (["resumed", "stored"][:times], "shipped")
     assert order.get_task("o").paid[:2] == ({"amount": "42.50"}, "stripe")
 
@@ -56,7 +54,6 @@ def test_an_order_that_is_paid_before_its_decision_is_shipped(
 def test_an_order_that_is_paid_during_its_cancellation_is_shipped(order: Any, stopped_clock: StoppedClock) -> None:
     order.create("o", wait_for=order.paid, until=LIMIT)
     stopped_clock.advance(LIMIT)
-
     assert decide(order, lambda: order.paid.send("o", 1)) is None
     task = order.get_task("o")
     assert (task.state, task.attempt, task.awaited_signals) == (order.confirm.pending, 0, None)
@@ -73,7 +70,6 @@ def test_an_order_that_is_paid_while_its_run_gives_up_runs_again(order: Any, sto
 
     with pytest.raises(GiveUp) as given_up, order.confirm.start("o", skip_error=True) as ctx:
         give_up(ctx)
-
     assert (order.get_task("o").state, order.get_task("o").attempt) == (order.confirm.pending, 0)
     assert "without the signal paid, which came during its run" in given_up.value.__notes__[0]
     assert decide(order) == "shipped"
@@ -89,7 +85,6 @@ def test_a_part_is_not_repeated_for_an_answer_that_comes_meanwhile(order: Any, s
 
     with pytest.raises(GiveUp, match="cannot be stored"):
         order.confirm.run("o", do_a_part)
-
     assert order.get_task("o").state == order.confirm.ignored
 
 
@@ -97,7 +92,6 @@ def test_an_order_that_nobody_pays_is_cancelled_after_its_limit(order: Any, stop
     order.create("o", wait_for=order.paid, until=LIMIT)
     assert decide(order) is None
     stopped_clock.advance(LIMIT)
-
     assert decide(order) == "cancelled"
     task = order.get_task("o")
     assert (task.awaited_signals, task.waits_for) == (None, None)
@@ -114,7 +108,6 @@ def test_two_providers_at_once_pay_an_order_once(order: Any, rival: Any) -> None
 
     with ThreadPoolExecutor() as pool:
         hows = list(pool.map(pay, ["stripe", "paypal"]))
-
     assert sorted(hows, key=lambda how: how == "resumed")[1] == "resumed"
     assert order.get_task("o").paid.by in hows
     assert decide(order) == "shipped"
@@ -147,7 +140,6 @@ def test_what_a_run_asks_for_once_more_may_come_during_it(order: Any, stopped_cl
     with order.confirm.start("o") as ctx:
         ctx.wait_for(order.paid, until=LIMIT)
         order.paid.send("o", 1)
-
     task = order.get_task("o")
     assert (task.state, task.awaited_signals, task.due_time) == (order.ship.pending, None, stopped_clock.now())
 
@@ -156,7 +148,6 @@ def test_what_a_run_asks_for_once_more_may_come_during_it(order: Any, stopped_cl
 def test_a_sender_whose_answer_got_lost_finds_its_own_write(order: Any, proxy: Proxy, action: Any) -> None:
     order.create("o", wait_for=order.paid, until=LIMIT)
     proxy.rule = first("UpdateItem", action)
-
     assert order.paid.send("o", 1).effect == "resumed"
     assert order.get_task("o").wait_until is None
     assert decide(order) == "shipped"
@@ -168,7 +159,6 @@ def test_an_early_answer_is_there_when_the_step_asks_for_it(order: Any) -> None:
     with order.confirm.start("o") as ctx:
         ctx.wait_for(order.paid)
         ctx.wait_for(order.approved)
-
     task = order.get_task("o")
     assert (task.state, task.awaited_signals) == (order.ship.pending, None)
     order.ship.run("o", lambda _: None)
@@ -179,7 +169,6 @@ def test_a_task_waits_for_all_its_answers(order: Any) -> None:
     with order.confirm.start("o") as ctx:
         ctx.wait_for(order.paid)
         ctx.wait_for(order.approved)
-
     assert order.get_task("o").waits_for == "the signals approved and paid"
     assert [order.paid.send("o", 1).effect, order.approved.send("o", 1).effect] == ["stored", "resumed"]
 
@@ -191,15 +180,12 @@ def test_a_sender_whose_clock_is_behind_wakes_the_task_no_earlier_than_it_was_wr
     order.create("o", wait_for=order.paid, until=until)
     change(order, "o", creation={"S": "7" + "0" * 23})  # the clock of tokens as well
     stopped_clock.advance(-timedelta(minutes=1))
-
     sent = order.paid.send("o", 1)
-
     assert (sent.effect, sent.task.due_time) == ("resumed", sent.task.update_time)
 
 
 def test_an_event_that_is_delivered_twice_is_known_by_its_key_whatever_it_says(order: Any) -> None:
     order.create("o", wait_for=order.paid)
-
     assert [order.paid.send("o", number, **EVENT).effect for number in (1, 2)] == ["resumed", "stored"]
     assert order.get_task("o").paid.value == 1
 
@@ -211,7 +197,6 @@ def test_an_answer_after_a_run_beyond_the_limit_was_stopped_is_stored_at_once(
     stopped_clock.advance(LIMIT + timedelta(hours=1))
     with contextlib.suppress(KeyboardInterrupt), order.confirm.start("o"):
         raise KeyboardInterrupt
-
     assert (order.paid.send("o", 1).effect, decide(order)) == ("late", "shipped")
 
 
@@ -223,7 +208,6 @@ def test_a_step_waits_for_a_child_and_an_answer_with_one_limit(order: Any, stopp
         ctx.wait_for(order.paid)
     task = order.get_task("o")
     assert task.due_time == task.wait_until == stopped_clock.now() + LIMIT
-
     assert order.paid.send("o", 1).effect == "stored"
     task = order.get_task("o")
     assert (task.blockers, task.awaited_signals, task.due_time) == (1, None, stopped_clock.now() + LIMIT)
@@ -257,9 +241,7 @@ def test_runs_that_share_their_requests_and_a_commit_wait_for_answers_as_well(or
         ctx.wait_for(order.paid)
         with ctx.transaction(succeed=True):
             ctx.task.note = "committed"
-
     done = order.confirm.run_all(lambda ctx: ctx.wait_for(order.paid), threads=2)
-
     assert sorted(done.succeeded) == ["o-1", "o-2"]
     assert [order.paid.send(f"o-{number}", 1).effect for number in (1, 2, 3)] == ["resumed"] * 3
 

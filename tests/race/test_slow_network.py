@@ -76,10 +76,8 @@ def test_a_start_that_gets_no_answer_ends_soon_after_the_lock_would_have(
     order = worker(lock_for=SHORT, read=60)
     order.create("o")
     proxy.rule = silent("UpdateItem", "GetItem")
-
     with pytest.raises(UpdateError):
         order.confirm.run("o", lambda _: pytest.fail("the block runs"))
-
     assert targets(proxy)[1:] == ["UpdateItem"] * 2 + ["GetItem"] * 2  # tried as often as Meta says
 
 
@@ -91,10 +89,8 @@ def test_a_finish_without_an_answer_fails_soon_after_the_lock_has_expired(
     order.create("o")
     run = Frozen(order.confirm.start("o"))
     proxy.rule = silent("UpdateItem")
-
     with pytest.raises(Boom if error else UpdateError):
         run.wake(error)
-
     assert order.get_task("o").state == order.confirm.in_progress
 
 
@@ -104,7 +100,6 @@ def test_the_read_after_a_refused_finish_fails_as_soon_as_the_finish_itself(work
     run = Frozen(order.confirm.start("o"))
     refused = in_turn("UpdateItem", DropResponse())  # it was applied, and the SDK sends it once more
     proxy.rule = lambda target, *seen: SILENT if target == "GetItem" else refused(target, *seen)
-
     with pytest.raises(GetError):
         run.wake()
 
@@ -117,9 +112,7 @@ def test_a_finish_after_the_lock_has_expired_is_tried_once(
     run = Frozen(order.confirm.start("o"))
     monkeypatch.setattr(clock.Clock, "seconds_until", lambda *_: -1.0)
     proxy.rule = times(Delay(0.3), number=1)
-
     run.wake()
-
     assert targets(proxy) == ["PutItem", "UpdateItem", "UpdateItem"]
 
 
@@ -139,20 +132,16 @@ def test_timeouts_are_halved_until_all_tries_of_the_sdk_fit_into_the_lock(
 ) -> None:
     order = worker(tries=4, lock_for=lock_for)
     order.create("o")
-
     with order.confirm.start("o") as ctx:
         ctx.task.note = "half way"
         ctx.save()
-
     assert timeouts == built
 
 
 def test_no_timeout_is_longer_than_the_users(worker: Worker, timeouts: list[tuple[float, float]]) -> None:
     order = worker(read=0.3, lock_for=SHORT)
     order.create("o")
-
     order.confirm.run("o", lambda _: None)
-
     assert timeouts == [(3, 0.3), (0.75, 0.3)]
 
 
@@ -174,9 +163,7 @@ def test_the_number_of_retries_in_the_environment_is_used_and_not_changed(
     connection = SharedConnection(
         region="us-east-1", retry_configuration="UNSET", connect_timeout_seconds=3, read_timeout_seconds=5
     )
-
     hurried = connection.within(longest - 1)
-
     assert connection.within(longest) is connection
     assert hurried is not connection
     assert hurried.client.meta.config.retries == connection.client.meta.config.retries
@@ -195,7 +182,6 @@ def test_threads_that_need_short_timeouts_build_one_more_client(
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(run, ids))
-
     assert timeouts == [(3, 5), (0.5, 0.625)]
 
 
@@ -237,10 +223,8 @@ def test_a_claim_without_an_answer_is_released_if_it_locked_the_task(
     order = worker()
     order.create("o")
     proxy.rule = times(action, number=2)
-
     with pytest.raises(UpdateError) as error:
         order.confirm.run("o", lambda _: pytest.fail("the block runs"))
-
     assert note in error.value.__notes__[0]
     assert rival.confirm.run("o", lambda ctx: (ctx.attempt, ctx.task.fence)) == (1, fence)
 
@@ -253,10 +237,8 @@ def test_a_claim_without_an_answer_does_not_release_another_workers_lock(
     order.create("o")
     frozen = freeze(rival.confirm, "o")
     proxy.rule = times(DropRequest(), number=2)
-
     with pytest.raises(UpdateError):
         order.confirm.run("o", lambda _: pytest.fail("the block runs"))
-
     frozen.wake()
     assert rival.get_task("o").state == rival.ship.pending
 
@@ -268,10 +250,8 @@ def test_a_claim_that_cannot_be_released_says_until_when_the_task_may_be_locked(
     order.create("o")
     gone = times(DropResponse(), number=2)
     proxy.rule = lambda target, *seen: DropRequest() if target == "GetItem" else gone(target, *seen)
-
     with pytest.raises(UpdateError) as error:
         order.confirm.run("o", lambda _: pytest.fail("the block runs"))
-
     (note,) = error.value.__notes__
     assert "could not be released" in note
     assert f"until {stopped_clock.now() + LOCK}" in note
@@ -287,10 +267,8 @@ def test_what_is_throttled_is_sent_six_times_and_each_time_as_often_as_meta_says
     order = worker(tries=tries)
     order.create("o")
     proxy.rule = lambda target, *_: THROTTLED if target == "UpdateItem" else PASS
-
     with pytest.raises(UpdateError) as error:
         order.confirm.run("o", lambda _: pytest.fail("the block runs"))
-
     assert targets(proxy)[1:] == ["UpdateItem"] * 6 * tries
     assert not hasattr(error.value, "__notes__")  # a request that is throttled was not applied
 
@@ -300,10 +278,8 @@ def test_what_is_throttled_is_sent_six_times_and_each_time_as_often_as_meta_says
 def test_a_lost_connection_is_tried_again_by_the_sdk_alone(worker: Worker, proxy: Proxy, tries: int) -> None:
     order = worker(tries=tries)
     proxy.rule = lambda *_: DropRequest()
-
     with pytest.raises(PutError):
         order.create("o")
-
     assert targets(proxy) == ["PutItem"] * tries
 
 
@@ -329,10 +305,8 @@ def test_a_claim_that_was_applied_despite_a_server_error_continues(
     order = worker(tries=tries)
     order.create("o")
     proxy.rule = applied(rival, Fail(500))
-
     with order.confirm.start("o", detailed_error=detailed_error) as ctx:
         assert (ctx.attempt, ctx.task.fence) == (1, 1)
-
     assert order.get_task("o").state == order.ship.pending
 
 
@@ -341,7 +315,6 @@ def test_a_claim_that_was_throttled_after_its_answer_was_lost_continues(worker: 
     order = worker(tries=2)
     order.create("o")
     proxy.rule = in_turn("UpdateItem", DropResponse(), THROTTLED)  # both by the SDK: what follows is sent by us
-
     with order.confirm.start("o", detailed_error=False) as ctx:
         assert (ctx.attempt, ctx.task.fence) == (1, 1)
 
@@ -354,10 +327,8 @@ def test_a_refusal_after_a_conflict_is_not_examined_without_detail(
     order.create("o")
     freeze(rival.confirm, "o")
     proxy.rule = times(Fail(400, "TransactionConflictException"), number=2)
-
     with pytest.raises(TaskNotStartableError):
         order.confirm.run("o", lambda _: pytest.fail("the block runs"), detailed_error=False)
-
     assert targets(proxy)[1:] == ["UpdateItem"] * 3
 
 
@@ -368,10 +339,8 @@ def test_the_log_says_of_finished_work_that_it_was_not_recorded(
     order.create("o")
     run = Frozen(order.confirm.start("o"))
     proxy.rule = lambda target, *_: DropRequest() if target == "UpdateItem" else PASS
-
     with caplog.at_level(logging.ERROR, "pynamodb_tracker"), pytest.raises(UpdateError) as error:
         run.wake()
-
     (record,) = caplog.records
     for told in (record.getMessage(), error.value.__notes__[0]):
         assert "was done, and its success may have been recorded" in told

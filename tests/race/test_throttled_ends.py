@@ -24,10 +24,8 @@ def test_a_success_that_never_gets_through_is_given_up_at_the_end_of_the_lock_an
     order.create("o")
     run = Frozen(order.confirm.start("o"))
     proxy.rule = lambda target, *_: trouble if target == "UpdateItem" else PASS
-
     with pytest.raises(UpdateError) as error:
         run.wake()
-
     assert run.ctx.lock_expire_time - timedelta(seconds=10) < stopped_clock.now() <= run.ctx.lock_expire_time
     may_be_applied = trouble != THROTTLED
     assert ("may have been recorded" in error.value.__notes__[0]) is may_be_applied
@@ -41,10 +39,8 @@ def test_the_blocks_own_exception_propagates_with_a_note_if_it_cannot_be_recorde
     order.create("o")
     run = Frozen(order.confirm.start("o"))
     proxy.rule = lambda target, *_: THROTTLED if target == "UpdateItem" else PASS
-
     with pytest.raises(ZeroDivisionError) as error:
         run.wake(ZeroDivisionError())
-
     assert "could not record" in error.value.__notes__[0]
 
 
@@ -53,10 +49,8 @@ def test_a_success_that_gets_through_late_in_its_lock_is_one_success(
 ) -> None:
     order.create("o")
     until = stopped_clock.now() + LOCK - timedelta(seconds=20)
-
     with order.confirm.start("o"):
         proxy.rule = lambda *_: THROTTLED if stopped_clock.now() < until else PASS
-
     task = order.get_task("o")
     assert (task.state, task.fence) == (order.confirm.succeeded, 1)
     assert task.update_time < until
@@ -71,9 +65,7 @@ def test_an_end_that_does_not_get_through_is_sent_again(
     order.create("o")
     run = Frozen(order.confirm.start("o", skip_error=True))
     proxy.rule = in_turn("UpdateItem", *[trouble] * 13)
-
     run.wake(error)
-
     task = order.get_task("o")
     assert (task.state, task.fence) == (order.confirm.failed if error else order.confirm.succeeded, 1)
     assert [each.type for each in task.errors] == ["ZeroDivisionError"] * bool(error)
@@ -89,11 +81,9 @@ def test_an_end_that_is_refused_for_good_is_sent_once_and_again_while_a_policy_d
     order.create("o")
     run = Frozen(order.confirm.start("o"))
     proxy.rule = in_turn("UpdateItem", Fail(400, code))
-
     if state == BEFORE:
         with pytest.raises(UpdateError):
             run.wake()
     else:
         run.wake()
-
     assert (targets(proxy).count("UpdateItem"), str(order.get_task("o").state)) == (sent, state)

@@ -63,7 +63,6 @@ def test_a_transaction_that_was_applied_without_an_answer_is_found_in_the_row(
         commit(order, ctx, ledger, succeed=succeed)
         seen = targets(proxy)[before:]
         proxy.rule = pass_everything
-
     assert (set(seen[:-1]), seen[-1]) == ({TRANSACT}, "GetItem")
     task = rival.get_task("o")
     assert (amount(rival), task.state, task.note) == (1, rival.ship.pending, "done")
@@ -88,7 +87,6 @@ def test_a_transaction_that_was_not_applied_raises_and_no_late_copy_is_applied(
             arrive(proxy, copy)
         assert (amount(rival), rival.get_task("o").state) == (0, rival.confirm.in_progress)
         raise unheard.value
-
     assert (amount(rival), rival.get_task("o").state) == (0, rival.confirm.failed)
 
 
@@ -111,7 +109,6 @@ def test_a_copy_that_arrives_between_the_get_and_the_fence_has_committed(
         proxy.rule = rule
         commit(order, ctx, ledger, succeed=succeed)
         proxy.rule = pass_everything
-
     assert (amount(rival), rival.get_task("o").state) == (1, rival.ship.pending)
 
 
@@ -136,7 +133,6 @@ def test_a_conflict_may_be_with_a_copy_of_the_same_transaction(
         proxy.rule = rule
         commit(order, ctx, ledger, succeed=succeed)
         proxy.rule = pass_everything
-
     assert (amount(rival), rival.get_task("o").state) == (1, rival.ship.pending)
 
 
@@ -157,7 +153,6 @@ def test_if_the_row_cannot_be_read_the_end_of_the_block_decides(
             commit(order, ctx, ledger)
         finally:
             proxy.rule = pass_everything
-
     told = "\n".join(unknown.value.__notes__)
     assert "may have been applied" in told
     assert ("had recorded the success" in told) is applied
@@ -173,7 +168,6 @@ def test_what_was_applied_after_all_is_a_success_though_the_block_caught_the_err
         with pytest.raises(TransactWriteError):
             commit(order, ctx, ledger)
         proxy.rule = pass_everything
-
     assert (amount(rival), rival.get_task("o").state) == (1, rival.ship.pending)
 
 
@@ -186,7 +180,6 @@ def test_a_second_transaction_after_one_that_was_applied_after_all_is_refused(
             commit(order, ctx, ledger)
         proxy.rule = pass_everything
         commit(order, ctx, ledger)
-
     assert (amount(rival), rival.get_task("o").state) == (1, rival.ship.pending)
 
 
@@ -236,7 +229,6 @@ def test_a_takeover_meanwhile_is_a_lost_lock_with_a_note_about_what_is_unknown(
     with pytest.raises(LockLostError) as lost, order.confirm.start("o", lock_for=LOCK) as ctx:
         proxy.rule = in_turn(TRANSACT, *[DropRequest()] * 4, take_over)
         commit(order, ctx, ledger, succeed=succeed)
-
     assert amount(rival) == 0
     if not succeed:
         assert any("may have been applied before" in note for note in lost.value.__notes__)
@@ -258,7 +250,6 @@ def test_an_exception_during_the_commit_leaves_one_result(
     monkeypatch.setattr(connection, "dispatch", interrupted)
     with pytest.raises(ends), order.confirm.start("o") as ctx:
         commit(order, ctx, ledger)
-
     assert (amount(rival), rival.get_task("o").state) == (1, rival.ship.pending)
     assert ctx.task.status == rival.ship.pending.code
 
@@ -274,7 +265,6 @@ def test_a_conflict_and_throttling_are_tried_again(order: Any, rival: Any, ledge
             Fail(503, "ServiceUnavailable"),
         )
         commit(order, ctx, ledger)
-
     assert (amount(rival), rival.get_task("o").state) == (1, rival.ship.pending)
 
 
@@ -282,7 +272,6 @@ def test_a_conflict_that_does_not_pass_ends_with_the_lock(order: Any, ledger: An
     with pytest.raises(TransactWriteError) as conflict, order.confirm.start("o", lock_for=LOCK) as ctx:
         proxy.rule = every(lambda: cancelled("TransactionConflict", "None"), TRANSACT)
         commit(order, ctx, ledger)
-
     assert isinstance(conflict.value.cause, ClientError)
     assert order.get_task("o").state == order.confirm.failed
 
@@ -293,7 +282,6 @@ def test_a_failed_condition_of_the_user_together_with_a_conflict_is_not_retried(
     with pytest.raises(TransactWriteError), order.confirm.start("o") as ctx:
         proxy.rule = in_turn(TRANSACT, cancelled("TransactionConflict", "ConditionalCheckFailed"))
         commit(order, ctx, ledger)
-
     assert targets(proxy).count(TRANSACT) == 1
 
 
@@ -305,6 +293,5 @@ def test_the_token_of_a_request_is_the_same_in_every_try(order: Any, ledger: Any
     with order.confirm.start("o") as ctx:
         proxy.rule = in_turn(TRANSACT, cancelled("TransactionConflict", "None"), DropResponse())
         commit(order, ctx, ledger)
-
     bodies = [json.dumps(exchange.body) for exchange in proxy.log if exchange.target == TRANSACT]
     assert (len(bodies), len(set(bodies))) == (3, 1)

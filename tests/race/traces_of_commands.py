@@ -284,15 +284,6 @@ def deleted_in_its_next_life(world: World) -> bool:
     return is_gone(world)
 
 
-def deleted_at_the_second_try(world: World) -> bool:
-    """Return whether a task is deleted that was created again after the earlier one was read."""
-    world.mine.create("o")
-    world.goes_wrong(partial(begin_another_life, world), target="DeleteItem")
-    with contextlib.suppress(TaskNotFoundError):
-        world.mine.delete_task("o")
-    return is_gone(world)
-
-
 def ignored_in_its_next_life(world: World) -> bool:
     """Return whether a task is ignored that was created again after the earlier one was read."""
     world.mine.create("o")

@@ -11,7 +11,7 @@ from pynamodb_tracker import LockLostError, TrackerError
 from tests.engine.actions import PASS, Action, DropRequest, DropResponse, Hold, pass_everything
 from tests.support.fixtures import Frozen
 from tests.support.proxy_rules import arrive
-from tests.support.world import OVER, World, ends_of_chunks, fail, scan
+from tests.support.world import OVER, World, ends_of_chunks, scan
 
 SHORT = timedelta(seconds=3)
 
@@ -146,17 +146,6 @@ def woken_keep_out(world: World) -> bool:
     return bool(world.task.note != "theirs")
 
 
-def late_log_of_failures(world: World) -> bool:
-    """Return whether the log of an earlier failure, which arrives late, replaces that of a later one."""
-    late = Hold()
-    world.mine.create("o")
-    world.goes_wrong(late, target="PutItem")
-    for message in ("first " * 200, "second " * 200):
-        fail(world.mine.confirm, message)
-    arrive(world.proxy, late)
-    return [failure.message for failure in world.task.errors] != ["first " * 200, "second " * 200]
-
-
 def late_end_of_chunks(world: World) -> bool:
     """Return whether the end of a task that was reopened since sets a time to live on its overflow chunks."""
     late = Hold()
@@ -166,18 +155,6 @@ def late_end_of_chunks(world: World) -> bool:
     world.mine.confirm.reopen("o")
     arrive(world.proxy, late)
     return ends_of_chunks(world) != [None]
-
-
-def late_keep_of_chunks(world: World) -> bool:
-    """Return whether the reopening of a task that has ended since removes the time to live of its overflow chunks."""
-    late = Hold()
-    world.mine.create("o", data=scan("text"))
-    world.mine.confirm.ignore("o", reason="cancelled")
-    world.goes_wrong(PASS, late)
-    world.mine.confirm.reopen("o")
-    world.mine.confirm.ignore("o", reason="cancelled")
-    arrive(world.proxy, late)
-    return ends_of_chunks(world) == [None]
 
 
 def read(world: World) -> Any:

@@ -72,7 +72,6 @@ def test_a_stopped_attempt_is_released_without_calling_the_function() -> None:
 def test_a_stopped_attempt_whose_lock_is_lost_is_refused(clock: StoppedClock, monkeypatch: pytest.MonkeyPatch) -> None:
     Order.create("o-1")
     stopped = threading.Event()
-
     enter = Run.__enter__
 
     def slow(run: Run[Any]) -> Any:

@@ -260,7 +260,6 @@ def test_a_worker_takes_tasks_over_when_their_locks_expire_one_after_another(fau
         Job.create(task_id)
         Job.first.start(task_id, lock_for=lock_for).__enter__()
         ends[task_id] = (lock_for + FaultTask.tracker.margin).total_seconds()
-
     poller = Poller(Job.first._definition, timedelta(seconds=2))
     while ends and faults_clock.now() < began + timedelta(minutes=5):
         if poller.is_ready(faults_clock.now()) and (found := poller.take()) is not None:

@@ -60,10 +60,8 @@ def attempt(calls: Calls, *names: str, error: BaseException | None = None, of: A
 def test_a_part_that_is_done_is_not_repeated_and_has_its_result(error: BaseException) -> None:
     calls = Calls()
     attempt(calls, "charge", "mail", error=error)
-
     with Bill.charge.start("b") as ctx:
         assert [calls.part(ctx, name) for name in ("charge", "mail", "log")] == ["charge", "mail", "log"]
-
     assert calls == ["charge", "mail", "log"]
     assert "checkpoints" not in stored(Bill, "b")
 
@@ -73,10 +71,8 @@ def test_a_part_is_not_repeated_after_its_worker_has_died(stopped_clock: Stopped
     run = Bill.charge.start("b")
     calls.part(run.__enter__(), "charge")
     stopped_clock.advance(timedelta(minutes=2))
-
     with Bill.charge.start("b") as ctx:
         assert (calls.part(ctx, "charge"), ctx.attempt) == ("charge", 2)
-
     assert calls == ["charge"]
     with pytest.raises(LockLostError):
         run.__exit__(None, None, None)
@@ -249,9 +245,7 @@ def test_steps_have_parts_of_their_own() -> None:
 def test_a_request_waits_for_the_run_that_has_done_a_part() -> None:
     calls = Calls()
     attempt(calls, "charge")
-
     assert Bill.create_or_merge("b").effect == "queued"
-
     for _ in range(2):
         for step in (Bill.charge, Bill.book):
             with step.start("b") as ctx:

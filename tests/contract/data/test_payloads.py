@@ -56,10 +56,8 @@ def ended() -> None:
 def test_another_payload_is_refused_in_whatever_state_the_task_is(prepare: Callable[[], None]) -> None:
     prepare()
     before = stored(Order, "o-1")
-
     with pytest.raises(PayloadMismatchError, match="it was started with another payload before") as refused:
         run(OTHER)
-
     assert stored(Order, "o-1") == before  # no attempt is used up
     assert refused.value.task is not None
 
@@ -75,14 +73,12 @@ def test_the_same_payload_starts_the_next_attempt_and_is_told_what_it_would_be_t
 def test_a_payload_costs_no_request() -> None:
     with recorded() as requests:
         run(FIRST)
-
     assert requests.operations == ["UpdateItem", "UpdateItem"]
 
 
 def test_each_step_has_a_payload_of_its_own() -> None:
     run(FIRST)
     Order.ship.run("o-1", lambda _: None, must_match=OTHER)
-
     with pytest.raises(PayloadMismatchError):
         Order.ship.run("o-1", lambda _: None, must_match=FIRST)
     with pytest.raises(TaskAlreadySucceededError):
@@ -93,7 +89,6 @@ def test_a_task_that_was_started_without_a_payload_accepts_the_first_one() -> No
     with pytest.raises(Broken):
         step.run("o-1", break_down)
     failed()
-
     with pytest.raises(PayloadMismatchError):
         run(OTHER)
     run(FIRST)
@@ -101,18 +96,14 @@ def test_a_task_that_was_started_without_a_payload_accepts_the_first_one() -> No
 
 def test_a_claim_from_another_state_stores_the_payload() -> None:
     step.ignore("o-1", reason="cancelled")
-
     run(FIRST, also_from=(step.ignored,))
-
     with pytest.raises(PayloadMismatchError):
         run(OTHER)
 
 
 def test_a_claim_by_a_machine_whose_clock_is_behind_stores_the_payload() -> None:
     change(Order, "o-1", lock={"S": "7" * 24})  # a token of the far future
-
     run(FIRST)
-
     with pytest.raises(PayloadMismatchError):
         run(OTHER)
 
@@ -125,7 +116,6 @@ def test_a_start_without_a_payload_compares_none() -> None:
 def test_a_released_claim_keeps_its_payload() -> None:
     with pytest.raises(KeyboardInterrupt), step.start("o-1", must_match=FIRST):
         raise KeyboardInterrupt
-
     with pytest.raises(PayloadMismatchError):
         run(OTHER)
 
@@ -133,9 +123,7 @@ def test_a_released_claim_keeps_its_payload() -> None:
 def test_reopening_lets_the_task_start_with_a_corrected_payload() -> None:
     ignored()
     step.reopen("o-1")
-
     run(OTHER)
-
     with pytest.raises(PayloadMismatchError):
         run(FIRST)
 
@@ -143,7 +131,6 @@ def test_reopening_lets_the_task_start_with_a_corrected_payload() -> None:
 def test_an_abandoned_task_is_taken_over_with_the_same_payload_only(clock: StoppedClock) -> None:
     started()
     clock.advance(step._definition.declared.lock_for * 2)
-
     with pytest.raises(PayloadMismatchError):
         run(OTHER)
     run(FIRST)
@@ -151,7 +138,6 @@ def test_an_abandoned_task_is_taken_over_with_the_same_payload_only(clock: Stopp
 
 def test_a_finished_step_runs_again_with_the_same_payload_only() -> None:
     run(FIRST)
-
     with pytest.raises(PayloadMismatchError):
         run(OTHER, also_from=(step.succeeded,))
     run(FIRST, also_from=(step.succeeded,))
@@ -161,7 +147,6 @@ def test_a_finished_step_runs_again_with_the_same_payload_only() -> None:
 def test_a_step_that_starts_from_another_state_keeps_the_payload() -> None:
     with pytest.raises(Broken):
         step.run("o-1", break_down, must_match=FIRST, also_from=(Order.deliver.pending,))
-
     with pytest.raises(PayloadMismatchError):
         run(OTHER)
     run(FIRST)
@@ -171,7 +156,6 @@ def test_a_claim_that_is_sent_once_more_keeps_the_payload() -> None:
     later = f"{time.time_ns() + 10**12:016x}00000000"  # of a worker whose clock is ahead
     change(Order, "o-1", lock={"S": later})
     failed()
-
     with pytest.raises(PayloadMismatchError):
         run(OTHER)
     run(FIRST)
@@ -181,7 +165,6 @@ def test_a_task_without_attempts_is_set_aside_by_the_same_payload(clock: Stopped
     for _ in range(step.max_attempts):
         die(step, "o-1")
         clock.advance(step._definition.declared.lock_for * 2)
-
     with pytest.raises(TaskNotStartableError, match="attempts are used"):
         run(FIRST)
 
@@ -189,7 +172,6 @@ def test_a_task_without_attempts_is_set_aside_by_the_same_payload(clock: Stopped
 def test_without_a_detailed_error_another_payload_is_refused_as_any_task(clock: StoppedClock) -> None:
     failed()
     clock.advance(step._definition.declared.lock_for)
-
     with pytest.raises(TaskNotStartableError), recorded() as requests:
         run(OTHER, detailed_error=False)
     assert requests.operations == ["UpdateItem"]

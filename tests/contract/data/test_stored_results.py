@@ -32,16 +32,13 @@ def pay(result: object = LABEL, task_id: str = "o-1", **options: Any) -> Any:
 def test_the_answer_is_stored_with_the_success_and_read_by_id() -> None:
     with recorded() as requests:
         assert pay() == LABEL
-
     assert (requests.operations, Order.confirm_payment.result("o-1")) == (["UpdateItem", "UpdateItem"], LABEL)
 
 
 def test_a_repeated_call_finds_the_answer_in_the_task_of_its_refusal() -> None:
     pay()
-
     with pytest.raises(TaskAlreadySucceededError) as refused:
         pay("another")
-
     task = refused.value.task
     assert isinstance(task, Order)
     with unreached():
@@ -53,7 +50,6 @@ def test_each_step_has_its_answer_whatever_comes_after_it() -> None:
     with Order.ship.start("o-1") as ctx:
         ctx.store_result("shipped")
     succeed(Order.deliver, "o-1")
-
     assert (Order.confirm_payment.result("o-1"), Order.ship.result("o-1")) == ("paid", "shipped")
     assert Order.deliver.result("o-1") is None
 
@@ -62,7 +58,6 @@ def test_the_task_of_a_run_has_its_answer_after_the_success() -> None:
     with Order.confirm_payment.start("o-1") as ctx:
         ctx.store_result(LABEL)
         assert Order.confirm_payment.result(ctx.task) is None
-
     assert Order.confirm_payment.result(ctx.task) == LABEL
 
 
@@ -74,7 +69,6 @@ def test_no_answer_is_stored_by_a_run_that_fails() -> None:
     with pytest.raises(Broken):
         Order.confirm_payment.run("o-1", work)
     succeed(Order.confirm_payment, "o-1")
-
     assert Order.confirm_payment.result("o-1") is None
 
 
@@ -83,16 +77,13 @@ def test_a_worker_that_lost_its_lock_does_not_replace_the_answer_of_the_winner(c
         ctx.store_result("the loser's")
         clock.advance(Order.confirm_payment._definition.declared.lock_for * 2)
         pay("the winner's")
-
     assert Order.confirm_payment.result("o-1") == "the winner's"
 
 
 @pytest.mark.parametrize("again", ["second", None])
 def test_running_a_finished_step_again_replaces_its_answer(again: str | None) -> None:
     pay("first")
-
     pay(again, also_from=(Order.confirm_payment.succeeded,))
-
     assert Order.confirm_payment.result("o-1") == again
     assert ("result#10" in stored(Order, "o-1")) == (again is not None)
 
@@ -101,7 +92,6 @@ def test_the_answer_stays_while_a_later_run_of_the_step_fails_and_is_not_returne
     pay("first")
     with pytest.raises(Broken), Order.confirm_payment.start("o-1", also_from=(Order.confirm_payment.succeeded,)):
         raise Broken
-
     assert Order.confirm_payment.result("o-1") is None
 
 
@@ -112,7 +102,6 @@ def test_saved_progress_has_no_answer_yet() -> None:
         ctx.save()
         assert "result#10" not in stored(Order, "o-1")
         die_here = Order.get_task("o-1")
-
     assert Order.confirm_payment.result(die_here) is None
     assert Order.confirm_payment.result("o-1") == LABEL
 
@@ -133,14 +122,12 @@ def test_saved_progress_has_no_answer_yet() -> None:
 def test_an_answer_that_cannot_be_stored_fails_the_attempt(result: object, why: str) -> None:
     with pytest.raises(ValueNotStorableError, match=why) as refused:
         pay(result)
-
     assert (refused.value.attribute, refused.value.task_id) == ("result", "o-1")
     assert Order.get_task("o-1").state == Order.confirm_payment.ignored
 
 
 def test_the_longest_answer_is_stored_and_the_row_still_has_its_limit() -> None:
     assert (len(pay("x" * 262_142)), len(Order.confirm_payment.result("o-1"))) == (262_142, 262_142)
-
     with pytest.raises(ValueNotStorableError, match="a row holds 409,600: put result#"):
         Order.ship.run("o-1", lambda _: "y" * 262_142, store_result=True)
 
@@ -189,7 +176,6 @@ def forget(_: str) -> None:
 )
 def test_a_task_that_has_not_succeeded_has_no_answer(prepare: Callable[[str], None]) -> None:
     prepare("o-1")
-
     assert Order.confirm_payment.result("o-1") is None
 
 

@@ -142,11 +142,9 @@ def test_data_that_is_no_json_raises_where_it_is_touched_and_can_be_replaced(dep
 def test_json_of_other_programs_that_is_nested_deeper_than_ours_is_read_and_stays_as_it_is() -> None:
     text = f'{{"a":{json.dumps(nested(300))}}}'
     change(Odd, "o-1", data={"S": text}, json={"S": text})
-
     with Odd.work.start("o-1") as ctx:
         assert ctx.task.data == ctx.task.json == {"a": nested(300)}
         ctx.task.text = "new"
-
     assert {name: stored(Odd, "o-1")[name]["S"] for name in ("data", "json", "text")} == {
         "data": text, "json": text, "text": "new"
     }  # fmt: skip

@@ -81,7 +81,6 @@ def test_a_branch_step_is_reached_only_by_choice_and_its_success_is_the_end() ->
     assert (Sale.get_task("s").state, Sale.get_task("s").skipped_steps) == (Sale.refund.pending, [200, 300])
     assert [refused(step).skipped for step in (Sale.check, Sale.pack, Sale.ship)] == [False, True, True]
     assert Sale.pack.result("s") is None
-
     Sale.refund.run("s", lambda _: None)
     assert (Sale.get_task("s").state, str(Sale.get_task("s").state)) == (Sale.ship.succeeded, "ship succeeded")
 
@@ -92,7 +91,6 @@ def test_a_plain_end_passes_over_the_branch_steps_and_a_chosen_one_is_done() -> 
     Dispute.pay.run("plain", lambda _: None)
     Dispute.pay.run("chosen", lambda ctx: ctx.go_to(Dispute.appeal))
     Dispute.appeal.run("chosen", lambda _: "paid", store_result=True)
-
     assert {each: Dispute.get_task(each).skipped_steps for each in ("plain", "chosen")} == {
         "plain": [800, 900],
         "chosen": [900],

@@ -546,5 +546,4 @@ def test_a_hook_learns_that_an_occurrence_was_given_up(diary: Diary, clock: Stop
         fail(STEP, "o-1")
     with pytest.raises(TaskNotReadyError):
         succeed(STEP, "o-1")
-
     assert [run.skipped_occurrence for run in diary.runs][-2:] == [True, False]

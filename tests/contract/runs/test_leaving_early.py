@@ -60,10 +60,8 @@ def test_an_exit_by_the_programs_own_handler_of_sigterm_releases_the_task(
     handle: Callable[[int, Any], object], handler: Any
 ) -> None:
     handle(signal.SIGTERM, handler)
-
     with pytest.raises(SystemExit), Order.confirm_payment.start("o-1"):
         signal.raise_signal(signal.SIGTERM)
-
     task = Order.get_task("o-1")
     assert (task.state, task.attempt, task.errors) == (Order.confirm_payment.pending, 0, [])
 
@@ -72,10 +70,8 @@ def test_an_exit_by_the_programs_own_handler_of_sigterm_releases_the_task(
 def test_an_exit_by_a_handler_of_another_signal_is_a_failure(handle: Callable[[int, Any], object]) -> None:
     handle(signal.SIGTERM, lambda *_: None)
     handle(signal.SIGALRM, exit_now)
-
     with pytest.raises(SystemExit), Order.confirm_payment.start("o-1"):
         signal.raise_signal(signal.SIGALRM)
-
     assert Order.get_task("o-1").state == Order.confirm_payment.failed
 
 

@@ -155,7 +155,6 @@ every_story = pytest.mark.parametrize("story", STORIES, ids=lambda story: story.
 @every_story
 def test_temporary_failures_are_retried(engine_that_fails: Engine, story: Callable[[Arm], None]) -> None:
     story(lambda: engine_that_fails.fails(*PASSING))
-
     assert engine_that_fails.sent[: MOST + 1] == [engine_that_fails.sent[0]] * (MOST + 1)
 
 
@@ -164,7 +163,6 @@ def test_a_request_that_was_applied_despite_a_server_error_counts_once(
     engine_that_fails: Engine, story: Callable[[Arm], None]
 ) -> None:
     story(lambda: engine_that_fails.fails(FAULT, applies=True))
-
     assert len(engine_that_fails.sent) > 1
 
 
@@ -172,28 +170,22 @@ def test_a_request_that_was_applied_despite_a_server_error_counts_once(
 def test_retries_are_limited(engine_that_fails: Engine, clock: StoppedClock, answer: ReceivedSignal) -> None:
     begin = clock.now()
     engine_that_fails.fails(*[answer] * (MOST + 1))
-
     with pytest.raises(PutError) as error:
         Order.create("o-1")
-
     assert (error.value.cause_response_code, engine_that_fails.sent) == (answer[1], ["PutItem"] * (MOST + 1))
     assert clock.now() - begin < timedelta(seconds=2)
 
 
 def test_permanent_failures_are_not_retried(engine_that_fails: Engine) -> None:
     engine_that_fails.fails(DENIED)
-
     with pytest.raises(PutError):
         Order.create("o-1")
-
     assert engine_that_fails.sent == ["PutItem"]
 
 
 def test_each_pause_is_drawn_between_nothing_and_twice_the_one_before(engine_that_fails: Engine) -> None:
     engine_that_fails.fails(*[THROTTLED] * MOST)
-
     Order.create("o-1")
-
     times = engine_that_fails.times
     pauses = [(later - earlier).total_seconds() for earlier, later in pairwise(times)]
     assert all(0 <= pause <= 0.05 * 2**number for number, pause in enumerate(pauses))
@@ -207,10 +199,8 @@ def test_a_claim_is_not_sent_again_after_the_lock_would_have_ended(
     Order.create("o-1")
     begin, lock_for = clock.now(), timedelta(seconds=seconds)
     engine_that_fails.fails(*[THROTTLED] * MOST)
-
     with pytest.raises(UpdateError):
         Order.confirm_payment.run("o-1", lambda _: pytest.fail("the block runs"), lock_for=lock_for)
-
     assert clock.now() < begin + lock_for
 
 
@@ -219,10 +209,8 @@ def test_a_task_that_exists_is_reported_as_existing_although_its_create_was_thro
 ) -> None:
     Order.create("o-1")
     engine_that_fails.fails(THROTTLED, THROTTLED)
-
     with pytest.raises(TaskAlreadyExistsError):
         Order.create("o-1")
-
     assert engine_that_fails.sent == ["PutItem"] * 3  # what is throttled is not applied, so there is nothing to read
 
 
@@ -231,11 +219,9 @@ def test_the_log_says_of_a_failure_that_it_was_not_recorded(
 ) -> None:
     Order.create("o-1")
     error = Broken()
-
     with pytest.raises(Broken), Order.confirm_payment.start("o-1") as ctx:
         engine_that_fails.fails(*[THROTTLED] * 10_000)
         raise error
-
     first, record = caplog.records
     assert "could not be recorded yet" in first.getMessage()
     assert "was not recorded" in record.getMessage()

@@ -422,7 +422,6 @@ def test_what_cancel_is_given_is_checked(options: dict[str, Any], kind: type[Exc
 def test_a_damaged_reference_to_a_parent_keeps_no_task_from_being_cancelled() -> None:
     Order.create("o-1")
     Order.tracker.connection().update_item("o-1", "order", actions=[Path("parent").set({"S": "nobody"})])
-
     assert cancel().blocked_parent is None
     assert Order.get_task("o-1").state == Order.cancelled
 

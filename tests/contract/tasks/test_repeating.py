@@ -81,7 +81,6 @@ def sweep() -> Sweep:
 
 def test_a_task_is_due_at_the_first_occurrence_and_after_each_success_at_the_next_one(clock: StoppedClock) -> None:
     created = Sweep.create("s-1", repeat=NIGHTLY)
-
     assert (created.due_time, created.repeat) == (tuesday(1), NIGHTLY)
     with pytest.raises(TaskNotReadyError, match="due at 2026-11-24 01:00"):
         run()
@@ -103,7 +102,6 @@ def test_each_round_goes_through_all_steps_and_is_another_one(clock: StoppedCloc
         assert ctx.occurrence == tuesday(1)
         ctx.task.note = "sent"
     after = Report.get_task("r-1")
-
     assert (between.state, between.occurrence, between.round) == (Report.send.pending, tuesday(1), None)
     assert (after.state, after.occurrence, after.due_time) == (Report.collect.pending, *[tuesday(1) + DAY] * 2)
     assert (after.note, after.expire_time) == ("sent", None)
@@ -115,7 +113,6 @@ def test_the_occurrence_stays_in_a_retry_and_is_the_local_day(clock: StoppedCloc
     until(clock, tuesday(5))
     fail(Sweep.run, "s-1")
     clock.advance(3 * DAY)
-
     assert f"{run():%Y-%m-%d}" == "2026-11-24"
 
 
@@ -123,11 +120,9 @@ def test_the_occurrence_stays_in_a_retry_and_is_the_local_day(clock: StoppedCloc
 def test_what_was_missed_is_run_once_or_each_in_turn(clock: StoppedClock, missed: Any, runs: list[int]) -> None:
     Sweep.create("s-1", repeat=Repeat.cron("0 1 * * *", missed=missed))
     until(clock, tuesday(3) + 3 * DAY)
-
     found = [run() for _ in runs[:-1]]
     until(clock, tuesday(3) + 4 * DAY)
     found.append(run())
-
     assert found == [tuesday(1) + day * DAY for day in runs]
     with pytest.raises(TaskNotReadyError):
         run()
@@ -140,7 +135,6 @@ def test_a_rule_that_is_exhausted_ends_the_task_as_succeeded_and_it_is_kept(cloc
         succeed(Report.send, "r-1")
         clock.advance(DAY)
     task = Report.get_task("r-1")
-
     assert (task.state, task.expire_time, task.occurrence) == (Report.send.succeeded, None, None)
     again = Report.create_or_merge("r-1", repeat=Repeat.rrule("FREQ=DAILY;COUNT=2"))
     assert (again.effect, again.task.state) == ("merged", Report.send.succeeded)
@@ -155,21 +149,18 @@ def test_a_clock_that_is_set_back_repeats_nothing(clock: StoppedClock) -> None:
     with pytest.raises(TaskNotReadyError):
         run()
     until(clock, tuesday(1))
-
     assert run() == tuesday(1)
 
 
 def test_a_run_that_begins_within_the_margin_of_the_clocks_is_not_repeated(clock: StoppedClock) -> None:
     Sweep.create("s-1", repeat=Repeat.cron("0 1 * * *"))
     until(clock, tuesday(1) - timedelta(seconds=1.5))
-
     assert (run(), sweep().due_time) == (tuesday(1), tuesday(1) + DAY)
 
 
 def test_periods_count_from_the_first_occurrence_whenever_a_run_ends(clock: StoppedClock, monday: datetime) -> None:
     Sweep.create("s-1", due_time=HOUR, repeat=Repeat.every(5 * MINUTE))
     until(clock, monday + HOUR + MINUTE)
-
     assert (run(), sweep().due_time) == (monday + HOUR, monday + HOUR + 5 * MINUTE)
 
 
@@ -183,7 +174,6 @@ def test_the_last_failure_leads_to_the_next_occurrence_and_is_kept_until_a_succe
     fail(Report.send, "r-1")
     fail(Report.send, "r-1")
     task = Report.get_task("r-1")
-
     assert (task.state, task.due_time, task.attempt) == (Report.collect.pending, tuesday(1) + DAY, 0)
     assert [each.step for each in task.errors] == ["send", "send"]
     assert task.last_error is not None
@@ -202,7 +192,6 @@ def test_the_next_occurrence_may_be_started_with_another_payload(clock: StoppedC
     with Sweep.run.start("s-1", must_match="the 25th"):
         pass
     clock.advance(DAY)
-
     with Sweep.run.start("s-1", must_match="the 26th") as ctx:
         assert ctx.attempt == 1
 
@@ -215,7 +204,6 @@ def test_a_task_that_gives_up_goes_on_with_the_next_occurrence_and_is_reported_a
         raise GiveUp("nothing to do today")
 
     report = Sweep.run.run_all(give_up)
-
     assert (report.failed, report.ignored, sweep().due_time) == (["s-1"], [], tuesday(1) + DAY)
 
 
@@ -225,7 +213,6 @@ def test_a_success_is_reported_as_one_although_the_task_is_pending_again(clock: 
     Report.create("r-1", repeat=NIGHTLY)
     until(clock, tuesday(1))
     succeed(Report.collect, "r-1")
-
     assert sorted(Sweep.run.run_all(lambda _: None).succeeded) == ["s-1", "s-2"]
     assert Report.send.run_all(lambda _: None).succeeded == ["r-1"]
 
@@ -242,7 +229,6 @@ def test_a_rule_that_stops_ends_ignored(clock: StoppedClock, *, dies: bool) -> N
             run()
     else:
         fail(Sweep.run, "s-1")
-
     assert sweep().state == Sweep.run.ignored
 
 
@@ -253,7 +239,6 @@ def test_a_task_whose_last_worker_died_goes_on_with_the_next_occurrence(clock: S
     for _ in range(2):
         die(Report.send, "r-1")
         clock.advance(HOUR)
-
     with pytest.raises(TaskNotReadyError):
         Report.send.run("r-1", print)
     task = Report.get_task("r-1")
@@ -265,7 +250,6 @@ def test_the_last_failure_of_an_exhausted_rule_waits_for_a_person() -> None:
     Sweep.create("s-1", repeat=Repeat.rrule("FREQ=DAILY;COUNT=1"))
     fail(Sweep.run, "s-1")
     fail(Sweep.run, "s-1")
-
     assert sweep().state == Sweep.run.ignored
     Sweep.run.reopen("s-1")
     assert (run(), sweep().state) == (datetime(2026, 11, 23, 12, tzinfo=UTC), Sweep.run.succeeded)
@@ -283,9 +267,7 @@ def test_an_ignored_task_is_disabled_until_it_is_reopened_and_due_at_the_next_oc
     clock.advance(10 * DAY)
     Report.create_or_merge("r-1", repeat=Repeat.cron("0 1 * * *", missed="all"))
     assert Report.get_task("r-1").state == Report.collect.ignored
-
     late = Report.collect.reopen("r-1", by="jane")
-
     assert (early.due_time, late.due_time) == (tuesday(1), tuesday(1) + 10 * DAY)
     assert (late.occurrence, late.state, late.attempt) == (late.due_time, Report.collect.pending, 0)
     assert late.errors[-1].type == "reopened"
@@ -295,9 +277,7 @@ def test_a_failed_task_that_is_reopened_retries_its_occurrence_at_once(clock: St
     Sweep.create("s-1", repeat=NIGHTLY)
     until(clock, tuesday(1))
     fail(Sweep.run, "s-1")
-
     Sweep.run.reopen("s-1")
-
     assert run() == tuesday(1)
 
 
@@ -307,17 +287,13 @@ def test_a_later_step_that_is_reopened_goes_on_with_its_round(clock: StoppedCloc
     succeed(Report.collect, "r-1")
     Report.send.ignore("r-1", reason="check")
     clock.advance(2 * DAY)
-
     reopened = Report.send.reopen("r-1")
-
     assert (reopened.due_time, reopened.occurrence) == (tuesday(1) + 2 * DAY, tuesday(1))
 
 
 def test_a_task_that_is_run_now_still_has_its_occurrence(clock: StoppedClock, monday: datetime) -> None:
     Sweep.create("s-1", repeat=NIGHTLY)
-
     asked = Sweep.create_or_merge("s-1")
-
     assert (asked.effect, asked.task.due_time, asked.task.extra_time) == ("merged", monday, monday)
     occurrence = run()
     assert occurrence is not None
@@ -330,10 +306,8 @@ def test_a_task_that_is_run_now_still_has_its_occurrence(clock: StoppedClock, mo
 
 def test_an_occurrence_that_is_put_off_keeps_its_time(clock: StoppedClock) -> None:
     Sweep.create("s-1", repeat=NIGHTLY)
-
     task = Sweep.create_or_merge("s-1", due_time=DAY, debounce=True).task
     clock.advance(DAY)
-
     assert (task.due_time, task.extra_time, run()) == (clock.now(), None, tuesday(1))
 
 
@@ -343,7 +317,6 @@ def test_an_occurrence_that_comes_while_the_task_runs_out_of_turn_is_run_after_t
     Sweep.create_or_merge("s-1")
     with Sweep.run.start("s-1"):
         clock.advance(4 * MINUTE)
-
     assert run() == tuesday(1)
 
 
@@ -354,7 +327,6 @@ def test_a_run_that_is_asked_for_while_the_task_runs_comes_before_the_next_occur
     with Report.send.start("r-1"):
         assert Report.create_or_merge("r-1", due_time=HOUR, note="asked").effect == "queued"
     task = Report.get_task("r-1")
-
     assert (task.state, task.note, task.queued) == (Report.collect.pending, "asked", None)
     assert (task.due_time, task.extra_time, task.occurrence) == (*[tuesday(2)] * 2, tuesday(1) + DAY)
 
@@ -365,7 +337,6 @@ def test_the_next_occurrence_takes_in_what_was_asked_for_a_later_time(clock: Sto
     with Sweep.run.start("s-1"):
         Sweep.create_or_merge("s-1", due_time=3 * DAY)
     task = sweep()
-
     assert (task.due_time, task.extra_time, task.queued) == (tuesday(1) + DAY, None, None)
 
 
@@ -380,7 +351,6 @@ def test_what_was_asked_for_before_the_last_failure_makes_the_next_turn_come_soo
     with pytest.raises(Broken):
         Sweep.run.run("s-1", ask_and_fail)
     fail(Sweep.run, "s-1")
-
     task = sweep()
     assert (task.due_time, task.extra_time, task.queued is None) == (tuesday(2), tuesday(2), False)
 
@@ -398,7 +368,6 @@ def test_what_is_asked_for_during_the_attempt_that_fails_last_comes_before_the_n
 
     with pytest.raises(Broken):
         Sweep.run.run("s-1", ask_and_fail)
-
     task = sweep()
     assert (task.state, task.due_time, task.extra_time) == (Sweep.run.pending, clock.now(), clock.now())
 
@@ -431,10 +400,8 @@ def test_create_or_merge_creates_a_task_with_a_rule_once() -> None:
 
 def test_a_changed_rule_moves_a_waiting_task_to_its_first_occurrence() -> None:
     Sweep.create("s-1", repeat=NIGHTLY)
-
     later = Sweep.create_or_merge("s-1", repeat=Repeat.cron("0 5 * * *")).task
     earlier = Sweep.create_or_merge("s-1", repeat=Repeat.cron("0 * * * *")).task
-
     assert (later.due_time, later.occurrence) == (tuesday(5), tuesday(5))
     assert earlier.due_time == datetime(2026, 11, 23, 12, tzinfo=UTC)
     assert Sweep.create_or_merge("s-1", repeat=Repeat.cron("0 * * * *")).effect == "merged"
@@ -443,11 +410,9 @@ def test_a_changed_rule_moves_a_waiting_task_to_its_first_occurrence() -> None:
 def test_a_changed_rule_leaves_a_task_that_is_due_or_is_to_be_retried_at_its_occurrence(clock: StoppedClock) -> None:
     Sweep.create("s-1", repeat=NIGHTLY)
     until(clock, tuesday(1))
-
     changed = Sweep.create_or_merge("s-1", repeat=Repeat.rrule("FREQ=DAILY;INTERVAL=2;BYHOUR=5")).task
     fail(Sweep.run, "s-1")
     Sweep.create_or_merge("s-1", repeat=Repeat.rrule("FREQ=DAILY;INTERVAL=3;BYHOUR=6"))
-
     assert (changed.due_time, changed.occurrence, run()) == (tuesday(1), tuesday(1), tuesday(1))
     assert sweep().due_time == tuesday(6)
 
@@ -459,7 +424,6 @@ def test_a_rule_that_is_changed_while_the_task_runs_holds_from_its_success_on(cl
         assert Sweep.create_or_merge("s-1", repeat=Repeat.cron("30 1 * * *")).effect == "queued"
         assert Sweep.create_or_merge("s-1", repeat=Repeat.cron("30 2 * * *")).effect == "queued"
     task = sweep()
-
     assert (task.due_time, task.repeat, task.extra_time) == (tuesday(2, 30), Repeat.cron("30 2 * * *"), None)
 
 
@@ -471,7 +435,6 @@ def test_a_rule_that_only_stops_from_now_on_keeps_its_phase(clock: StoppedClock)
         Sweep.create_or_merge("s-1", repeat=Repeat.rrule(biweekly, missed="all", stop_on_failure=True))
     assert sweep().due_time == tuesday(1) + 14 * DAY
     task = Sweep.create_or_merge("s-1", repeat=Repeat.rrule(biweekly, missed="latest")).task
-
     assert (task.due_time, task.repeat) == (tuesday(1) + 14 * DAY, Repeat.rrule(biweekly))
 
 
@@ -480,7 +443,6 @@ def test_a_rule_that_is_changed_within_the_margin_of_the_clocks_does_not_repeat_
     until(clock, tuesday(1) - timedelta(seconds=1.5))
     with Sweep.run.start("s-1"):
         Sweep.create_or_merge("s-1", repeat=Repeat.cron("0 1 * * *", tz="Africa/Accra"))
-
     assert sweep().due_time == tuesday(1) + DAY
 
 
@@ -488,13 +450,11 @@ def test_a_plain_task_that_gets_a_rule_repeats_after_its_present_run(monday: dat
     for task_id in ("s-1", "s-2", "s-3"):
         Sweep.create(task_id)
     fail(Sweep.run, "s-3")
-
     Sweep.create_or_merge("s-1", repeat=NIGHTLY)
     Sweep.create_or_merge("s-3", repeat=NIGHTLY)
     with Sweep.run.start("s-2") as ctx:
         assert ctx.occurrence is None
         Sweep.create_or_merge("s-2", repeat=NIGHTLY)
-
     assert (run(), run("s-3")) == (monday, monday)
     assert [Sweep.get_task(each).due_time for each in ("s-1", "s-2", "s-3")] == [tuesday(1)] * 3
 
@@ -503,7 +463,6 @@ def test_a_task_that_has_ended_begins_anew_with_a_rule_or_out_of_turn(clock: Sto
     Sweep.create("s-1")
     run()
     assert (Sweep.create_or_merge("s-1", repeat=NIGHTLY).effect, sweep().due_time) == ("restarted", tuesday(1))
-
     Sweep.create("s-2", repeat=Repeat.rrule("FREQ=DAILY;COUNT=1"))
     run("s-2")
     clock.advance(HOUR)
@@ -513,7 +472,6 @@ def test_a_task_that_has_ended_begins_anew_with_a_rule_or_out_of_turn(clock: Sto
 
 def test_a_rule_that_is_over_creates_no_task_and_leaves_an_existing_one_as_it_is() -> None:
     over = Repeat.rrule("FREQ=DAILY;UNTIL=20261101T000000")
-
     with pytest.raises(ValueError, match=r"cannot create Sweep 's-1': FREQ=DAILY;.* never occurs at or after"):
         Sweep.create("s-1", repeat=over)
     with pytest.raises(ValueError, match="never occurs again"):
@@ -531,11 +489,9 @@ def test_a_damaged_occurrence_fails_each_attempt_and_says_what_cannot_be_read(cl
     Sweep.create("s-2", repeat=NIGHTLY)
     until(clock, tuesday(1))
     change(Sweep, "s-1", occurrence={"S": "tomorrow"})
-
     report = Sweep.run.run_all(lambda _: None)
     with pytest.raises(TaskError, match=r"Sweep 's-1' cannot be read: occurrence .*'tomorrow'"):
         run()
-
     assert (report.succeeded, [task.task_id for task in Sweep.run.ignored.query()]) == (["s-2"], ["s-1"])
     with pytest.raises(TaskError, match="cannot be read"):
         Sweep.create_or_merge("s-1", repeat=NIGHTLY)
@@ -585,7 +541,6 @@ def test_a_row_of_its_own_for_each_occurrence_is_created_with_the_success(clock:
     assert sweep().due_time == Sweep.get_task("Tuesday").due_time == tuesday(1) + DAY
     until(clock, tuesday(1) + DAY)
     Sweep.run.run("s-1", collect)
-
     assert [task.task_id for task in Report.collect.pending.query()] == ["2026-11-24", "2026-11-25"]
 
 
