@@ -34,11 +34,12 @@ Worker = Callable[..., Any]
 
 @pytest.fixture
 def worker(new_worker: Worker, proxy: Proxy) -> Worker:
-    """Return a function that declares a worker behind the proxy, whose SDK tries as often as it says."""
+    """Return a function that declares a worker behind the proxy, whose SDK tries as often as it says, and a task."""
 
     def declare(*, tries: int = 2, read: float = 5, **options: Any) -> Any:
         order = new_worker(proxy.endpoint, **options)
         order.Meta.max_retry_attempts, order.Meta.read_timeout_seconds = tries - 1, read
+        order.create("o")
         return order
 
     return declare
@@ -74,7 +75,6 @@ def test_a_start_that_gets_no_answer_ends_soon_after_the_lock_would_have(
 ) -> None:
     monkeypatch.setattr(retries, "SHORTEST_TIMEOUT", 0.1)  # nothing but silence depends on it
     order = worker(lock_for=SHORT, read=60)
-    order.create("o")
     proxy.rule = silent("UpdateItem", "GetItem")
     with pytest.raises(UpdateError):
         order.confirm.run("o", lambda _: pytest.fail("the block runs"))
@@ -86,7 +86,6 @@ def test_a_finish_without_an_answer_fails_soon_after_the_lock_has_expired(
     worker: Worker, proxy: Proxy, error: Boom | None
 ) -> None:
     order = worker(lock_for=SHORT, read=60)
-    order.create("o")
     run = Frozen(order.confirm.start("o"))
     proxy.rule = silent("UpdateItem")
     with pytest.raises(Boom if error else UpdateError):
@@ -96,7 +95,6 @@ def test_a_finish_without_an_answer_fails_soon_after_the_lock_has_expired(
 
 def test_the_read_after_a_refused_finish_fails_as_soon_as_the_finish_itself(worker: Worker, proxy: Proxy) -> None:
     order = worker(lock_for=SHORT, read=60)
-    order.create("o")
     run = Frozen(order.confirm.start("o"))
     refused = in_turn("UpdateItem", DropResponse())  # it was applied, and the SDK sends it once more
     proxy.rule = lambda target, *seen: SILENT if target == "GetItem" else refused(target, *seen)
@@ -108,7 +106,6 @@ def test_a_finish_after_the_lock_has_expired_is_tried_once(
     worker: Worker, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     order = worker(tries=1)
-    order.create("o")
     run = Frozen(order.confirm.start("o"))
     monkeypatch.setattr(clock.Clock, "seconds_until", lambda *_: -1.0)
     proxy.rule = times(Delay(0.3), number=1)
@@ -131,7 +128,6 @@ def test_timeouts_are_halved_until_all_tries_of_the_sdk_fit_into_the_lock(
     worker: Worker, timeouts: list[tuple[float, float]], lock_for: timedelta, built: list[tuple[float, float]]
 ) -> None:
     order = worker(tries=4, lock_for=lock_for)
-    order.create("o")
     with order.confirm.start("o") as ctx:
         ctx.task.note = "half way"
         ctx.save()
@@ -140,7 +136,6 @@ def test_timeouts_are_halved_until_all_tries_of_the_sdk_fit_into_the_lock(
 
 def test_no_timeout_is_longer_than_the_users(worker: Worker, timeouts: list[tuple[float, float]]) -> None:
     order = worker(read=0.3, lock_for=SHORT)
-    order.create("o")
     order.confirm.run("o", lambda _: None)
     assert timeouts == [(3, 0.3), (0.75, 0.3)]
 
@@ -221,7 +216,6 @@ def test_a_claim_without_an_answer_is_released_if_it_locked_the_task(
     worker: Worker, rival: Any, proxy: Proxy, *, action: Action, note: str, fence: int
 ) -> None:
     order = worker()
-    order.create("o")
     proxy.rule = times(action, number=2)
     with pytest.raises(UpdateError) as error:
         order.confirm.run("o", lambda _: pytest.fail("the block runs"))
@@ -234,7 +228,6 @@ def test_a_claim_without_an_answer_does_not_release_another_workers_lock(
     worker: Worker, rival: Any, proxy: Proxy, freeze: Callable[..., Frozen]
 ) -> None:
     order = worker()
-    order.create("o")
     frozen = freeze(rival.confirm, "o")
     proxy.rule = times(DropRequest(), number=2)
     with pytest.raises(UpdateError):
@@ -247,7 +240,6 @@ def test_a_claim_that_cannot_be_released_says_until_when_the_task_may_be_locked(
     worker: Worker, rival: Any, proxy: Proxy, stopped_clock: StoppedClock
 ) -> None:
     order = worker()
-    order.create("o")
     gone = times(DropResponse(), number=2)
     proxy.rule = lambda target, *seen: DropRequest() if target == "GetItem" else gone(target, *seen)
     with pytest.raises(UpdateError) as error:
@@ -265,7 +257,6 @@ def test_what_is_throttled_is_sent_six_times_and_each_time_as_often_as_meta_says
     worker: Worker, proxy: Proxy, tries: int
 ) -> None:
     order = worker(tries=tries)
-    order.create("o")
     proxy.rule = lambda target, *_: THROTTLED if target == "UpdateItem" else PASS
     with pytest.raises(UpdateError) as error:
         order.confirm.run("o", lambda _: pytest.fail("the block runs"))
@@ -279,8 +270,8 @@ def test_a_lost_connection_is_tried_again_by_the_sdk_alone(worker: Worker, proxy
     order = worker(tries=tries)
     proxy.rule = lambda *_: DropRequest()
     with pytest.raises(PutError):
-        order.create("o")
-    assert targets(proxy) == ["PutItem"] * tries
+        order.create("p")
+    assert targets(proxy)[1:] == ["PutItem"] * tries
 
 
 def applied(rival: Any, answer: Fail) -> Callable[[str, dict[str, Any], int], Action]:
@@ -303,7 +294,6 @@ def test_a_claim_that_was_applied_despite_a_server_error_continues(
     worker: Worker, rival: Any, proxy: Proxy, *, detailed_error: bool, tries: int
 ) -> None:
     order = worker(tries=tries)
-    order.create("o")
     proxy.rule = applied(rival, Fail(500))
     with order.confirm.start("o", detailed_error=detailed_error) as ctx:
         assert (ctx.attempt, ctx.task.fence) == (1, 1)
@@ -313,7 +303,6 @@ def test_a_claim_that_was_applied_despite_a_server_error_continues(
 @pytest.mark.usefixtures("stopped_clock")
 def test_a_claim_that_was_throttled_after_its_answer_was_lost_continues(worker: Worker, proxy: Proxy) -> None:
     order = worker(tries=2)
-    order.create("o")
     proxy.rule = in_turn("UpdateItem", DropResponse(), THROTTLED)  # both by the SDK: what follows is sent by us
     with order.confirm.start("o", detailed_error=False) as ctx:
         assert (ctx.attempt, ctx.task.fence) == (1, 1)
@@ -324,7 +313,6 @@ def test_a_refusal_after_a_conflict_is_not_examined_without_detail(
     worker: Worker, rival: Any, proxy: Proxy, freeze: Callable[..., Frozen]
 ) -> None:
     order = worker(tries=1)
-    order.create("o")
     freeze(rival.confirm, "o")
     proxy.rule = times(Fail(400, "TransactionConflictException"), number=2)
     with pytest.raises(TaskNotStartableError):
@@ -336,7 +324,6 @@ def test_the_log_says_of_finished_work_that_it_was_not_recorded(
     worker: Worker, proxy: Proxy, stopped_clock: StoppedClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     order = worker()
-    order.create("o")
     run = Frozen(order.confirm.start("o"))
     proxy.rule = lambda target, *_: DropRequest() if target == "UpdateItem" else PASS
     with caplog.at_level(logging.ERROR, "pynamodb_tracker"), pytest.raises(UpdateError) as error:
