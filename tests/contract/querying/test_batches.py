@@ -15,7 +15,6 @@ from pynamodb_tracker import (
     Step,
     TaskNotFoundError,
     UseCase,
-    ValueNotStorableError,
 )
 from pynamodb_tracker.clock import StoppedClock
 from pynamodb_tracker.query import state_scan
@@ -181,15 +180,6 @@ def test_an_error_of_another_task_within_the_function_is_a_failure_of_this_one(e
     assert Order.confirm_payment.run_all(work) == Report(failed=["o-1"])
 
 
-def test_a_task_with_a_value_that_cannot_be_stored_is_given_up() -> None:
-    def work(ctx: Ctx) -> None:
-        ctx.task.amount = float("nan")
-
-    Order.create("o-1")
-    assert Order.confirm_payment.run_all(work) == Report(ignored=["o-1"])
-    assert Order.get_task("o-1").errors[-1].type == ValueNotStorableError.__name__
-
-
 @pytest.mark.parametrize("threads", THREADS)
 def test_ctrl_c_in_the_function_propagates_and_releases_its_task(threads: int) -> None:
     def work(ctx: Ctx) -> None:
@@ -292,10 +282,6 @@ def test_run_all_reads_a_page_of_tasks_at_a_time(monkeypatch: pytest.MonkeyPatch
         Eager.work.run_all(work)
     first = operations.index("UpdateItem")
     assert (operations[:first], operations[first:].count("Query")) == (["Query"] * 3, 1)
-
-
-def test_run_all_of_nothing_reports_nothing() -> None:
-    assert Order.confirm_payment.run_all(nothing) == Report()
 
 
 def test_a_report_is_printed_in_words() -> None:

@@ -255,17 +255,6 @@ def test_assignments_after_the_commit_raise_at_their_line() -> None:
     assert (balance(), task.state, task.amount) == (90, Order.ship.pending, None)
 
 
-@created(data={"lines": [1]})
-def test_nested_changes_after_the_commit_raise_at_the_end_of_the_block() -> None:
-    with pytest.raises(AttributeError, match="data of confirm_payment of Order 'o-1' changed after"):
-        with Order.confirm_payment.start("o-1") as ctx:
-            with ctx.transaction(succeed=True) as transaction:
-                debit(transaction)
-            ctx.task.data["lines"].append(2)
-    task = Order.get_task("o-1")
-    assert (task.state, task.data) == (Order.ship.pending, {"lines": [1]})
-
-
 def test_after_the_commit_the_run_writes_nothing_more() -> None:
     with Order.confirm_payment.start("o-1") as ctx:
         with ctx.transaction(succeed=True) as transaction:
@@ -345,15 +334,6 @@ def test_a_second_transaction_may_succeed_after_one_was_refused() -> None:
             debit(transaction)
     task = Order.get_task("o-1")
     assert (balance(), task.state, task.amount) == (90, Order.ship.pending, 10)
-
-
-@only_blocking
-def test_a_batch_reports_a_success_in_a_transaction() -> None:
-    def work(ctx: Any) -> None:
-        with ctx.transaction(succeed=True) as transaction:
-            debit(transaction)
-
-    assert Order.confirm_payment.run_all(work).succeeded == ["o-1"]
 
 
 # A transaction of the user's own.

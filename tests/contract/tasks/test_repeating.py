@@ -76,6 +76,17 @@ def sweep() -> Sweep:
     return Sweep.get_task("s-1")
 
 
+def sweep_is_due(clock: StoppedClock) -> None:
+    Sweep.create("s-1", repeat=NIGHTLY)
+    until(clock, tuesday(1))
+
+
+def report_is_collected(clock: StoppedClock) -> None:
+    Report.create("r-1", repeat=NIGHTLY)
+    until(clock, tuesday(1))
+    succeed(Report.collect, "r-1")
+
+
 # Occurrences.
 
 
@@ -94,9 +105,7 @@ def test_a_task_is_due_at_the_first_occurrence_and_after_each_success_at_the_nex
 
 
 def test_each_round_goes_through_all_steps_and_is_another_one(clock: StoppedClock) -> None:
-    Report.create("r-1", repeat=NIGHTLY)
-    until(clock, tuesday(1))
-    succeed(Report.collect, "r-1")
+    report_is_collected(clock)
     between = Report.get_task("r-1")
     with Report.send.start("r-1") as ctx:
         assert ctx.occurrence == tuesday(1)
@@ -168,9 +177,7 @@ def test_periods_count_from_the_first_occurrence_whenever_a_run_ends(clock: Stop
 
 
 def test_the_last_failure_leads_to_the_next_occurrence_and_is_kept_until_a_success(clock: StoppedClock) -> None:
-    Report.create("r-1", repeat=NIGHTLY)
-    until(clock, tuesday(1))
-    succeed(Report.collect, "r-1")
+    report_is_collected(clock)
     fail(Report.send, "r-1")
     fail(Report.send, "r-1")
     task = Report.get_task("r-1")
@@ -184,8 +191,7 @@ def test_the_last_failure_leads_to_the_next_occurrence_and_is_kept_until_a_succe
 
 
 def test_the_next_occurrence_may_be_started_with_another_payload(clock: StoppedClock) -> None:
-    Sweep.create("s-1", repeat=NIGHTLY)
-    until(clock, tuesday(1))
+    sweep_is_due(clock)
     with pytest.raises(GiveUp), Sweep.run.start("s-1", must_match="the 24th"):
         raise GiveUp("not today")
     clock.advance(DAY)
@@ -197,8 +203,7 @@ def test_the_next_occurrence_may_be_started_with_another_payload(clock: StoppedC
 
 
 def test_a_task_that_gives_up_goes_on_with_the_next_occurrence_and_is_reported_as_failed(clock: StoppedClock) -> None:
-    Sweep.create("s-1", repeat=NIGHTLY)
-    until(clock, tuesday(1))
+    sweep_is_due(clock)
 
     def give_up(_: ExecutionContext[Sweep]) -> None:
         raise GiveUp("nothing to do today")
@@ -210,9 +215,7 @@ def test_a_task_that_gives_up_goes_on_with_the_next_occurrence_and_is_reported_a
 def test_a_success_is_reported_as_one_although_the_task_is_pending_again(clock: StoppedClock) -> None:
     for task_id in ("s-1", "s-2"):
         Sweep.create(task_id, repeat=NIGHTLY)
-    Report.create("r-1", repeat=NIGHTLY)
-    until(clock, tuesday(1))
-    succeed(Report.collect, "r-1")
+    report_is_collected(clock)
     assert sorted(Sweep.run.run_all(lambda _: None).succeeded) == ["s-1", "s-2"]
     assert Report.send.run_all(lambda _: None).succeeded == ["r-1"]
 
@@ -233,9 +236,7 @@ def test_a_rule_that_stops_ends_ignored(clock: StoppedClock, *, dies: bool) -> N
 
 
 def test_a_task_whose_last_worker_died_goes_on_with_the_next_occurrence(clock: StoppedClock) -> None:
-    Report.create("r-1", repeat=NIGHTLY)
-    until(clock, tuesday(1))
-    succeed(Report.collect, "r-1")
+    report_is_collected(clock)
     for _ in range(2):
         die(Report.send, "r-1")
         clock.advance(HOUR)
@@ -274,17 +275,14 @@ def test_an_ignored_task_is_disabled_until_it_is_reopened_and_due_at_the_next_oc
 
 
 def test_a_failed_task_that_is_reopened_retries_its_occurrence_at_once(clock: StoppedClock) -> None:
-    Sweep.create("s-1", repeat=NIGHTLY)
-    until(clock, tuesday(1))
+    sweep_is_due(clock)
     fail(Sweep.run, "s-1")
     Sweep.run.reopen("s-1")
     assert run() == tuesday(1)
 
 
 def test_a_later_step_that_is_reopened_goes_on_with_its_round(clock: StoppedClock) -> None:
-    Report.create("r-1", repeat=NIGHTLY)
-    until(clock, tuesday(1))
-    succeed(Report.collect, "r-1")
+    report_is_collected(clock)
     Report.send.ignore("r-1", reason="check")
     clock.advance(2 * DAY)
     reopened = Report.send.reopen("r-1")
@@ -321,9 +319,7 @@ def test_an_occurrence_that_comes_while_the_task_runs_out_of_turn_is_run_after_t
 
 
 def test_a_run_that_is_asked_for_while_the_task_runs_comes_before_the_next_occurrence(clock: StoppedClock) -> None:
-    Report.create("r-1", repeat=NIGHTLY)
-    until(clock, tuesday(1))
-    succeed(Report.collect, "r-1")
+    report_is_collected(clock)
     with Report.send.start("r-1"):
         assert Report.create_or_merge("r-1", due_time=HOUR, note="asked").effect == "queued"
     task = Report.get_task("r-1")
@@ -332,8 +328,7 @@ def test_a_run_that_is_asked_for_while_the_task_runs_comes_before_the_next_occur
 
 
 def test_the_next_occurrence_takes_in_what_was_asked_for_a_later_time(clock: StoppedClock) -> None:
-    Sweep.create("s-1", repeat=NIGHTLY)
-    until(clock, tuesday(1))
+    sweep_is_due(clock)
     with Sweep.run.start("s-1"):
         Sweep.create_or_merge("s-1", due_time=3 * DAY)
     task = sweep()
@@ -341,8 +336,7 @@ def test_the_next_occurrence_takes_in_what_was_asked_for_a_later_time(clock: Sto
 
 
 def test_what_was_asked_for_before_the_last_failure_makes_the_next_turn_come_sooner(clock: StoppedClock) -> None:
-    Sweep.create("s-1", repeat=NIGHTLY)
-    until(clock, tuesday(1))
+    sweep_is_due(clock)
 
     def ask_and_fail(_: ExecutionContext[Sweep]) -> None:
         Sweep.create_or_merge("s-1", due_time=HOUR)
@@ -358,8 +352,7 @@ def test_what_was_asked_for_before_the_last_failure_makes_the_next_turn_come_soo
 def test_what_is_asked_for_during_the_attempt_that_fails_last_comes_before_the_next_occurrence(
     clock: StoppedClock,
 ) -> None:
-    Sweep.create("s-1", repeat=NIGHTLY)
-    until(clock, tuesday(1))
+    sweep_is_due(clock)
     fail(Sweep.run, "s-1")
 
     def ask_and_fail(_: ExecutionContext[Sweep]) -> None:
@@ -408,8 +401,7 @@ def test_a_changed_rule_moves_a_waiting_task_to_its_first_occurrence() -> None:
 
 
 def test_a_changed_rule_leaves_a_task_that_is_due_or_is_to_be_retried_at_its_occurrence(clock: StoppedClock) -> None:
-    Sweep.create("s-1", repeat=NIGHTLY)
-    until(clock, tuesday(1))
+    sweep_is_due(clock)
     changed = Sweep.create_or_merge("s-1", repeat=Repeat.rrule("FREQ=DAILY;INTERVAL=2;BYHOUR=5")).task
     fail(Sweep.run, "s-1")
     Sweep.create_or_merge("s-1", repeat=Repeat.rrule("FREQ=DAILY;INTERVAL=3;BYHOUR=6"))
@@ -418,8 +410,7 @@ def test_a_changed_rule_leaves_a_task_that_is_due_or_is_to_be_retried_at_its_occ
 
 
 def test_a_rule_that_is_changed_while_the_task_runs_holds_from_its_success_on(clock: StoppedClock) -> None:
-    Sweep.create("s-1", repeat=NIGHTLY)
-    until(clock, tuesday(1))
+    sweep_is_due(clock)
     with Sweep.run.start("s-1"):
         assert Sweep.create_or_merge("s-1", repeat=Repeat.cron("30 1 * * *")).effect == "queued"
         assert Sweep.create_or_merge("s-1", repeat=Repeat.cron("30 2 * * *")).effect == "queued"
@@ -518,8 +509,7 @@ def test_a_machine_that_does_not_know_the_rule_leaves_the_task_to_others(clock: 
 
 
 def test_a_machine_that_does_not_know_the_rule_of_a_dead_worker_counts_that_attempt_alone(clock: StoppedClock) -> None:
-    Sweep.create("s-1", repeat=NIGHTLY)
-    until(clock, tuesday(1))
+    sweep_is_due(clock)
     die(Sweep.run, "s-1")
     clock.advance(HOUR)
     change(Sweep, "s-1", repeat={"S": '{"cron":"0 2 * * *","tz":"Mars/Olympus"}'})
@@ -530,8 +520,7 @@ def test_a_machine_that_does_not_know_the_rule_of_a_dead_worker_counts_that_atte
 
 
 def test_a_row_of_its_own_for_each_occurrence_is_created_with_the_success(clock: StoppedClock) -> None:
-    Sweep.create("s-1", repeat=NIGHTLY)
-    until(clock, tuesday(1))
+    sweep_is_due(clock)
 
     def collect(ctx: ExecutionContext[Sweep]) -> None:
         ctx.create(Report, f"{ctx.occurrence:%Y-%m-%d}")
@@ -624,15 +613,13 @@ def ignore_while_it_runs(task_id: str) -> None:
     ],
 )
 def test_each_other_end_of_a_round_is_kept(clock: StoppedClock, end: Any, outcome: str, attempt: int) -> None:
-    Sweep.create("s-1", repeat=NIGHTLY)
-    until(clock, tuesday(1))
+    sweep_is_due(clock)
     end()
     assert (last_run().occurrence, last_run().outcome, last_run().attempt) == (tuesday(1), outcome, attempt)
 
 
 def test_a_release_is_no_end_of_a_round(clock: StoppedClock) -> None:
-    Sweep.create("s-1", repeat=NIGHTLY)
-    until(clock, tuesday(1))
+    sweep_is_due(clock)
     die(Sweep.run, "s-1")
     assert Sweep.run.unlock("s-1", reason="its host is gone", worker=this_worker()).last_run is None
 
