@@ -31,7 +31,7 @@ from pynamodb_tracker.transitions import commands as by_command
 from pynamodb_tracker.writes import conditions, creations
 from pynamodb_tracker.writes.conditions import Guard as Part
 from pynamodb_tracker.writes.conditions import PreparedWrite, guard, parameter
-from pynamodb_tracker.writes.transition import ONE_MORE, StepStatements, Transition
+from pynamodb_tracker.writes.transition import StepStatements, Transition
 from tests.race import traces_of_commands as commands
 from tests.race import traces_of_creations as of_creations
 from tests.race import traces_of_follow_ups as follow_ups
@@ -190,18 +190,6 @@ def by_status(patch: Patch) -> None:
     """Interpret a refused finish by the row's status only."""
     for module in (ending, success):
         patch.setattr(module, "has_landed", lambda _, row: not str(row.state).endswith("in_progress"))
-
-
-def attempts_go_on(patch: Patch) -> None:
-    """Continue to count attempts when a step starts from another state."""
-    original = StepStatements.claim
-
-    def claim(*given: Any, **options: Any) -> Any:
-        claim = original(*given, **options)
-        claim.values["attempt"] = ONE_MORE
-        return claim
-
-    patch.setattr(StepStatements, "claim", claim)
 
 
 def enter_at_once(patch: Patch) -> None:
@@ -410,17 +398,12 @@ GUARDS = [
     Guard("lock expired on SKIP", repeats.skipped_while_held, Without("lock_expired", "skip")),
     Guard("format on SKIP", repeats.skipped_by_an_earlier_version, Without("known_format", "skip")),
     Guard("asked as seen on SKIP", repeats.skipped_as_its_rule_changes, Without("seen request_count", "skip")),
-    Guard("ALSO with attempt = 1", runs.inherited_attempts, attempts_go_on),
-    Guard("REMOVE expire_time", commands.reopened_with_an_end, leaving_out("", "expire_time")),
-    Guard("REMOVE expire_time", commands.run_again_with_an_end, leaving_out("", "expire_time")),
     Guard("EXTEND before the block", runs.late_answer, enter_at_once),
     Guard("EXTEND before the block", runs.late_data, enter_at_once),
     Guard("a refused claim that is mine", runs.locked_out, forget_my_token),
     Guard("GET after a repeat", runs.locked_out_without_detail, forget_repeats),
     Guard("unfinished", runs.landed_success, by_token_and_status),
     Guard("unfinished", runs.frozen_success, by_status),
-    Guard("REMOVE postponed", runs.postponed_before_a_success, leaving_out("succeed", "postpone_count")),
-    Guard("REMOVE postponed", runs.postponed_before_a_reopen, leaving_out("reopen", "postpone_count")),
     Guard("MINE", runs.postponed_late, Without("held_by_run", "fail")),
     Guard("MINE", runs.woken_surrender, Without("held_by_run", "give up")),
     Guard("MINE", runs.woken_extension, Without("held_by_run", "extend")),

@@ -176,22 +176,6 @@ def unheard_release(world: World) -> bool:
     return False
 
 
-def reopened_with_an_end(world: World) -> bool:
-    """Return whether a task that was ignored and reopened has a time to live."""
-    world.mine.create("o")
-    world.mine.confirm.ignore("o", reason="cancelled")
-    assert world.task.expire_time is not None
-    world.mine.confirm.reopen("o")
-    return world.task.expire_time is not None
-
-
-def run_again_with_an_end(world: World) -> bool:
-    """Return whether a finished task that runs a step again has a time to live."""
-    world.mine.create("o", state=world.mine.ship.succeeded)
-    with world.mine.ship.start("o", also_from=(world.mine.ship.succeeded,)):
-        return world.task.expire_time is not None
-
-
 def finished_meanwhile(world: World) -> bool:
     """Return whether a late success is replaced by ignored, because its worker had been found dead before."""
     world.mine.create("o")

@@ -43,27 +43,6 @@ def late_claim_from_another_state(world: World) -> bool:
     return bool(world.task.state == world.mine.confirm.in_progress)
 
 
-def _postpone(world: World) -> None:
-    world.mine.create("o")
-    with contextlib.suppress(RetryLater), world.mine.confirm.start("o"):
-        raise RetryLater(timedelta(0), use_attempt=False)
-
-
-def postponed_before_a_success(world: World) -> bool:
-    """Return whether the next step begins with the postponements of this one."""
-    _postpone(world)
-    with world.mine.confirm.start("o"):
-        pass
-    return world.task.postpone_count is not None
-
-
-def postponed_before_a_reopen(world: World) -> bool:
-    """Return whether a task that is reopened goes on with its earlier postponements."""
-    _postpone(world)
-    world.mine.confirm.reopen("o")
-    return world.task.postpone_count is not None
-
-
 def postponed_late(world: World) -> bool:
     """Return whether a late copy of a postponement changes a task that another worker holds since."""
     late = Hold()
@@ -203,15 +182,6 @@ def taker_dies(world: World) -> bool:
             world.freeze(world.mine.confirm, "o")
         world.clock.advance(OVER)
     return bool(world.task.attempt > world.mine.confirm.max_attempts)
-
-
-def inherited_attempts(world: World) -> bool:
-    """Return whether a step that starts from another step's failed state inherits that step's attempts."""
-    world.mine.create("o")
-    for _ in range(2):
-        fail(world.mine.confirm)
-    with world.mine.ship.start("o") as ctx:
-        return bool(ctx.attempt != 1)
 
 
 def late_answer(world: World) -> bool:
