@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
-from unittest import mock
 
 import pytest
 from pynamodb.expressions.operand import _IfNotExists
@@ -13,7 +12,6 @@ from pynamodb_tracker import transitions
 from pynamodb_tracker.aio import loop_thread
 from pynamodb_tracker.aio import run as async_run
 from pynamodb_tracker.control import limit
-from pynamodb_tracker.dynamodb import error_codes
 from pynamodb_tracker.dynamodb.connection import Refused
 from pynamodb_tracker.execution import run
 from pynamodb_tracker.features import merges as of_merges
@@ -214,29 +212,6 @@ def forget_my_token(patch: Patch) -> None:
     patch.setattr(claims, "get", get)
 
 
-def forget_repeats(patch: Patch) -> None:
-    """Ignore how often the SDK sent a request, and the row that came with the refusal."""
-    patch.setattr(error_codes, "was_repeated", lambda _: False)
-    patch.setattr(claims._Call, "_is_worth_reading", lambda *_: False)
-
-
-def look_at_no_row(patch: Patch) -> None:
-    """Treat every refused create as if another worker had created the task."""
-    patch.setattr(creations, "load_existing", lambda *_: None)
-
-
-def trust_any_row(patch: Patch) -> None:
-    """Treat any row as the one that was just created."""
-    original = creations.load_existing
-
-    def met(*given: Any) -> Any:
-        row: Any = original(*given)
-        row.attribute_values["creation"] = mock.ANY
-        return row
-
-    patch.setattr(creations, "load_existing", met)
-
-
 def one_slot(patch: Patch) -> None:
     """Put all versions of large data into the same slot."""
     patch.setattr("pynamodb_tracker.model.overflow.free_slot", lambda _: "A")
@@ -400,9 +375,6 @@ GUARDS = [
     Guard("asked as seen on SKIP", repeats.skipped_as_its_rule_changes, Without("seen request_count", "skip")),
     Guard("EXTEND before the block", runs.late_answer, enter_at_once),
     Guard("EXTEND before the block", runs.late_data, enter_at_once),
-    Guard("a refused claim that is mine", runs.locked_out, forget_my_token),
-    Guard("GET after a repeat", runs.locked_out_without_detail, forget_repeats),
-    Guard("unfinished", runs.landed_success, by_token_and_status),
     Guard("unfinished", runs.frozen_success, by_status),
     Guard("MINE", runs.postponed_late, Without("held_by_run", "fail")),
     Guard("MINE", runs.woken_surrender, Without("held_by_run", "give up")),
@@ -429,8 +401,6 @@ GUARDS = [
     Guard("CHUNK only later", overflow.woken_writer, Without("no_later_version")),
     Guard("two slots", overflow.half_written, one_slot),
     Guard("time to live only later", overflow.late_end_of_chunks, Without("no_later_command")),
-    Guard("CREATE of my own", commands.created_twice, look_at_no_row),
-    Guard("CREATE of my own", commands.created_by_another, trust_any_row),
     Guard("CREATE CLAIMED what is not there", of_creations.late_create, create_whatever_is_there),
     Guard("token of CREATE CLAIMED", of_creations.late_claim_before_the_create, create_with(lock={"S": "0" * 24})),
     Guard("token of CREATE CLAIMED", of_creations.chunks_that_never_expire, create_with(creation=None)),

@@ -1,13 +1,12 @@
 """The traces of create, reopen, ignore, delete and spend: each returns whether a promise was broken."""
 
 import contextlib
-from datetime import timedelta
 from functools import partial
 from typing import Any
 
 from pynamodb.exceptions import UpdateError
 
-from pynamodb_tracker import LockLostError, TaskAlreadyExistsError, TaskFormatError, TaskLockedError, TaskNotFoundError
+from pynamodb_tracker import LockLostError, TaskFormatError, TaskLockedError, TaskNotFoundError
 from pynamodb_tracker.dynamodb.connection import Refused
 from pynamodb_tracker.model.row import LATEST_FORMAT, TaskRow
 from pynamodb_tracker.model.worker_name import this_worker
@@ -380,30 +379,6 @@ def is_gone(world: World) -> bool:
         return world.task is None
     except TaskNotFoundError:
         return True
-
-
-def created_twice(world: World) -> bool:
-    """Return whether a create whose answer was lost reports that the task exists already."""
-    world.goes_wrong(DropResponse(), target="PutItem")
-    try:
-        world.mine.create("o")
-    except TaskAlreadyExistsError:
-        return True
-    return False
-
-
-def created_by_another(world: World) -> bool:
-    """Return whether a create that was lost takes another worker's task for its own."""
-
-    def theirs() -> None:
-        world.clock.advance(timedelta(seconds=1))
-        world.theirs.create("o", amount=2)
-
-    world.goes_wrong(DropRequest(), theirs, target="PutItem")
-    with contextlib.suppress(TaskAlreadyExistsError):
-        world.mine.create("o", amount=1)
-        return True
-    return False
 
 
 def reopened_and_ignored_meanwhile(world: World) -> bool:

@@ -55,17 +55,6 @@ def postponed_late(world: World) -> bool:
     return bool(world.task.state != world.mine.confirm.in_progress)
 
 
-def landed_success(world: World) -> bool:
-    """Return whether an applied success counts as lost if its answer was lost and the next step was claimed."""
-    world.mine.create("o")
-    try:
-        with world.mine.confirm.start("o"):
-            world.goes_wrong(DropResponse(), lambda: world.freeze(world.theirs.ship, "o"))
-    except LockLostError:
-        return True
-    return False
-
-
 def frozen_success(world: World) -> bool:
     """Return whether a success that was never applied counts: its worker was frozen until the task was ignored."""
     world.mine.create("o")
@@ -206,22 +195,6 @@ def late_data(world: World) -> bool:
     with contextlib.suppress(LockLostError):
         asyncio.run(begin())
     return begun == [True]
-
-
-def locked_out(world: World, *, detailed: bool = True) -> bool:
-    """Return whether a worker is refused because of its own lock, after the answer to its claim was lost."""
-    world.mine.create("o")
-    world.goes_wrong(DropResponse())
-    try:
-        world.mine.confirm.run("o", lambda _: None, detailed_error=detailed)
-    except TaskNotStartableError:
-        return bool(world.task.state == world.mine.confirm.in_progress)
-    return False
-
-
-def locked_out_without_detail(world: World) -> bool:
-    """Return whether this happens without detailed errors."""
-    return locked_out(world, detailed=False)
 
 
 def taken_while_held(world: World) -> bool:
