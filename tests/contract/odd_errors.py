@@ -7,8 +7,6 @@ from pynamodb_tracker import RetryLater
 
 
 class StrError(Exception):
-    """One whose text is what a function makes of it."""
-
     def __str__(self) -> str:
         text: str = self.args[0]()
         return text

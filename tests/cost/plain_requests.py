@@ -162,7 +162,6 @@ def sent(life: str) -> str:
 
 
 def in_file() -> dict[str, str]:
-    """Return what the file says of each life."""
     parts = re.split(r"^== (\w+)$", FILE.read_text(), flags=re.MULTILINE)
     return {life: told.strip() for life, told in zip(parts[1::2], parts[2::2], strict=True)}
 

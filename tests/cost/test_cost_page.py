@@ -161,7 +161,6 @@ def benched() -> Benched:
 
 
 def cells(page: str, row: str) -> list[str]:
-    """Return the cells of a row of a table."""
     text = (ROOT / page).read_text(encoding="utf-8")
     lines = [line.strip("|").split("|") for line in text.splitlines() if line.startswith("|")]
     ((_, *found),) = [line for line in lines if line[0].strip() == row and not line[1].strip().startswith("**")]

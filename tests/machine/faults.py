@@ -33,7 +33,6 @@ class Network:
     late: list[LateRequest] = field(default_factory=list)
 
     def strike(self) -> str:
-        """Return what happens to a write."""
         if self.passes:
             self.passes -= 1
             return "none"

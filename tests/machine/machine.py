@@ -68,8 +68,6 @@ def order_class(table: type[Task]) -> type[Any]:
 
 @dataclass
 class Run:
-    """A block that has been entered and not left."""
-
     task_id: str
     step: int
     ctx: ExecutionContext[Any]
@@ -249,7 +247,6 @@ class Machine(RuleBasedStateMachine):
             row.data, row.holder, row.postponed, row.first_failure = self.values, None, 0, None
 
     def finished(self, run: Run, row: Row) -> None:
-        """Move on after a success."""
         self.move(row, 20 if run.step == 10 else 1000, attempt=0)
 
     def fail(self, run: Run, fault: str) -> None:

@@ -374,7 +374,6 @@ def later_version(world: World, task_id: str = "o") -> None:
 
 
 def is_gone(world: World) -> bool:
-    """Return whether there is no such task."""
     try:
         return world.task is None
     except TaskNotFoundError:

@@ -20,7 +20,6 @@ def wait_for(order: Any, *children: str, **options: Any) -> None:
 
 
 def end(order: Any, *children: str) -> None:
-    """Run both steps of these tasks."""
     for child in children:
         for step in (order.confirm, order.ship):
             with step.start(child):
@@ -28,13 +27,11 @@ def end(order: Any, *children: str) -> None:
 
 
 def begin(world: World, *children: str) -> None:
-    """Let a task wait for these."""
     world.mine.create("o")
     wait_for(world.theirs, *children)
 
 
 def never_starts(world: World) -> bool:
-    """Return whether a task waits although nothing is left to wait for."""
     return bool(world.task.due_time == NEVER and not world.task.blockers)
 
 

@@ -23,12 +23,10 @@ def add(task: Any, new: Mapping[str, Any]) -> None:
 
 
 def ask(order: Any, note: str, **options: Any) -> None:
-    """Ask for something."""
     order.create_or_merge("o", note=note, merge=add, **options)
 
 
 def at_the_last_step(world: World) -> None:
-    """Create a task that has its last step before it."""
     world.mine.create("o", state=world.mine.ship.pending)
 
 

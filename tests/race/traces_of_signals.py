@@ -26,7 +26,6 @@ def wait_for(order: Any, *names: str, until: timedelta | None = None, child: boo
 
 
 def never_starts(world: World) -> bool:
-    """Return whether a task waits although nothing is left to wait for."""
     task = world.task
     return bool(task.due_time == NEVER and not (task.blockers or task.awaited_signals))
 

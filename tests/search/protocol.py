@@ -125,11 +125,9 @@ class Protocol:
         self._between = [[Actor(call) for call in range(len(each.calls) + 1)] for each in programs]
 
     def start(self) -> State:
-        """Return the state in which no program has begun."""
         return State(self._rows, tuple(actors[0] for actors in self._between), (), 0, self.faults, ())
 
     def following(self, state: State) -> Iterator[tuple[str, State]]:
-        """Yield what may happen."""
         faults = state.faults
         if faults.ticks:
             yield "time passes", state._replace(now=state.now + 1, faults=faults._replace(ticks=faults.ticks - 1))

@@ -27,7 +27,6 @@ GUARDS = {
 
 
 def protocol(who: str, faults: Faults) -> Protocol:
-    """Return what these programs do; the first occurrence is due."""
 
     class Order(table()):  # type: ignore[misc]  # a class of its own for each search
         use_case_id = UseCase("nightly")

@@ -48,7 +48,6 @@ GUARDS: dict[tuple[str, Callable[[pytest.MonkeyPatch], None]], tuple[str, Faults
 
 
 def protocol(who: str, faults: Faults) -> Protocol:
-    """Return what these programs do with a task at the step before."""
     shop = table()
 
     def declared(**steps: Step) -> Any:

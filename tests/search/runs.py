@@ -86,7 +86,6 @@ class _BoomError(Exception):
 
 
 def protocol(who: str, faults: Faults) -> Protocol:
-    """Return what these programs do with a task of two steps."""
 
     class Order(table()):  # type: ignore[misc]  # a class of its own for each search
         use_case_id = UseCase("order")

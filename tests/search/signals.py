@@ -52,7 +52,6 @@ PENDING = 200
 
 
 def protocol(who: str, faults: Faults) -> Protocol:  # noqa: C901 - what each program does
-    """Return what these programs do."""
 
     class Order(table()):  # type: ignore[misc]  # a class of its own for each search
         use_case_id = UseCase("awaiting")

@@ -57,11 +57,9 @@ class Whole(Protocol):
     """Programs each of whose calls is made without another one beside it; the first one begins before all others."""
 
     def start(self) -> State:
-        """Return the state after the first program."""
         return self._after(super().start(), 0)
 
     def following(self, state: State) -> Iterator[tuple[str, State]]:
-        """Yield what may happen."""
         if state.faults.ticks:
             ticks = state.faults.ticks - 1
             yield "time passes", state._replace(now=state.now + 1, faults=state.faults._replace(ticks=ticks))
@@ -78,7 +76,6 @@ class Whole(Protocol):
 
 
 def protocol(who: str, faults: Faults) -> Protocol:  # noqa: C901 - what each program does
-    """Return what these programs do."""
 
     class Order(table()):  # type: ignore[misc]  # a class of its own for each search
         use_case_id = UseCase("order")

@@ -127,7 +127,6 @@ class World:
         vars(candidates)["RANDOM"] = self._random
 
     def after(self, move: Move) -> "World":
-        """Return this world after a move."""
         self._activate()
         self.make(move)
         return self
@@ -146,7 +145,6 @@ class World:
         return LeftBehind(task_id, worker.rstrip("!"), is_last=worker.endswith("!"))
 
     def moves(self) -> list[Move]:
-        """Return what may happen, once for threads that do not differ."""
         different = {self._key_of(thread): number for number, thread in reversed([*enumerate(self.threads)])}
         threads = [(number, move) for number in sorted(different.values()) for move in self._moves_of(number)]
         return threads + [(-1, fault) for fault in ("stop", "close", "pause", "steal") if self.faults.get(fault)]

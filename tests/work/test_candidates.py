@@ -47,7 +47,6 @@ class Feed:
         return found
 
     def next(self) -> Next:
-        """Return an id, or ANSWER."""
         while isinstance(found := next(self._ids), float) and found != ANSWER:
             self.pauses.append(found)
         if isinstance(found, str):

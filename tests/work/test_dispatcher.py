@@ -64,7 +64,6 @@ def pool() -> Iterator[ThreadPoolExecutor]:
 
 
 def coming(pool: ThreadPoolExecutor, dispatcher: Dispatcher) -> Future[Given | None]:
-    """Ask for the next task on another thread."""
     return pool.submit(dispatcher.take)
 
 

@@ -147,7 +147,6 @@ def failed(code: str, kind: Any = QueryError) -> Exception:
 
 
 def pauses(poller: Poller, clock: StoppedClock, number: int) -> list[float]:
-    """Take from a poller each time when it next poll; return the pauses between."""
     found = []
     for _ in range(number):
         assert poller.take() is None

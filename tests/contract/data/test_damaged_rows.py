@@ -37,7 +37,6 @@ def damages(engine: Engine, clock: StoppedClock) -> Iterator[list[Damage]]:
 
 
 def check(problems: Iterable[str | None]) -> None:
-    """Fail with all that is wrong."""
     assert "\n".join(filter(None, problems)) == ""
 
 

@@ -23,7 +23,6 @@ class Payout(AppTask):
     pay = Step(10, max_attempts=20)
 
     def redact(self, text: str) -> str:
-        """Take card numbers out."""
         return re.sub(r"\b\d{16}\b", "****", text)
 
 
@@ -36,7 +35,6 @@ class Careless(AppTask):
     pay = Step(10, max_attempts=20)
 
     def redact(self, text: str) -> str:
-        """Fail, as a hook may."""
         raise KeyError(text)
 
 

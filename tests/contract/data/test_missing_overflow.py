@@ -20,7 +20,6 @@ LARGE = {"text": "x" * 5_000}
 
 
 def tear(kind: str) -> None:
-    """Delete the off-row items of that kind."""
     for key in [key for key in keys(AppTask) if f"#{kind}" in key["use_case_id"]["S"]]:
         remove(AppTask, key)
 

@@ -41,14 +41,11 @@ CREATED = Bill, "b"
 
 
 class Calls(list[str]):
-    """The parts that have run."""
-
     def part(self, ctx: ExecutionContext[Any], name: str, result: object = None) -> Any:
         return ctx.checkpoint(name, lambda: self.append(name) or result or name)
 
 
 def attempt(calls: Calls, *names: str, error: BaseException | None = None, of: Any = Bill.charge) -> None:
-    """Run parts, and fail then."""
     error = error or Broken()
     with suppress(type(error)), of.start("b") as ctx:
         for name in names:

@@ -112,7 +112,6 @@ CREATED = Receipt, "r-1", {"data": large("first")}
 
 
 def off_row_items() -> list[dict[str, Any]]:
-    """Return the off-row items of the receipt."""
     signal = client(AppTask).query(
         TableName=AppTask.Meta.table_name,
         KeyConditionExpression="task_id = :id AND begins_with(use_case_id, :prefix)",
@@ -124,7 +123,6 @@ def off_row_items() -> list[dict[str, Any]]:
 
 
 def ends() -> dict[str, str | None]:
-    """Return the time to live of each of them, by range key."""
     return {item["use_case_id"]["S"]: item.get("expire_time", {}).get("N") for item in off_row_items()}
 
 

@@ -23,7 +23,6 @@ from tests.support.shop import AppTask
 
 
 def each(name: str, make: Callable[[Any], dict[str, Any]], values: list[Any], message: str) -> list[Any]:
-    """Return a row for what is made of each of these values."""
     return [pytest.param(make(value), message, id=name) for value in values]
 
 

@@ -33,7 +33,6 @@ class Leaflet(AppTask):
 
 
 def in_shard(model: Any, shard: int, number: int = 1) -> list[str]:
-    """Return ids of tasks that are in one shard."""
     found, last = list[str](), 0
     while len(found) < number:
         if model.tracker.status_key(10, f"t-{last}").endswith(f"#{shard}"):

@@ -233,7 +233,6 @@ class Meeting:
     """Stands for a batcher: each write meets another one, which in threads is a matter of luck."""
 
     def dispatch(self, *write: Any) -> dict[str, Any]:
-        """Send the write as one of two."""
         first, second = BatchedWrite(*write), BatchedWrite(*write)
         batch_execute.execute([first, second])
         return first.result()

@@ -46,7 +46,6 @@ def finish(*task_ids: str) -> None:
 
 
 def indexed() -> dict[str, str]:
-    """Return the index key of each task that the index has."""
     return {entry["task_id"]["S"]: entry["status_key"]["S"] for entry in index_entries(Slim)}
 
 

@@ -20,8 +20,6 @@ MINUTE = timedelta(minutes=1)
 
 
 class Single(AppTask):
-    """Parcel with one shard."""
-
     use_case_id = UseCase("single")
 
     sort = Step(10)

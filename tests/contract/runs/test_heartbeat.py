@@ -39,7 +39,6 @@ def clock() -> Iterator[PacedClock]:
 
 @contextmanager
 def failing(error: Exception) -> Iterator[None]:
-    """Let every request fail before it is sent."""
 
     def refuse(**_: Any) -> None:
         raise error

@@ -508,8 +508,6 @@ def test_a_follow_up_has_the_entries_of_hooks_over_those_of_its_creator(hooked: 
 
 
 class Torn(UserDict[str, str]):
-    """A mapping that cannot be read."""
-
     def __iter__(self) -> Iterator[str]:
         raise Broken
 

@@ -48,7 +48,6 @@ class Tracer:
         sys.settrace(self._before)
 
     def trace(self, frame: FrameType, event: str, _argument: object) -> Callable[..., Any] | None:
-        """Count a line, or the call of a function."""
         code = frame.f_code
         if not code.co_filename.startswith(PACKAGE) or code.co_filename == TABLES or code.co_name == "__del__":
             return None
@@ -170,7 +169,6 @@ def test_an_interrupt_before_the_answer_of_a_function_is_stored_releases_its_run
 
 
 def main() -> int:
-    """Try one line of so many, for every scenario."""
     declared = orders("", "interrupted")
     declared.Meta.host = None
     with Moto.of([declared.__mro__[1]]):

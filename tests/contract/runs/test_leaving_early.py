@@ -34,8 +34,6 @@ def exit_once(signum: int, _frame: object) -> None:
 
 
 class Service:
-    """A program that ends on SIGTERM."""
-
     def end(self, *_: object) -> None:
         exit_now()
 

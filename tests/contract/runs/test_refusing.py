@@ -25,7 +25,6 @@ pytestmark = pytest.mark.usefixtures("table")
 
 
 def refused(step: BoundStep[Order], task_id: str = "o-1", *, detailed_error: bool = True) -> TaskNotStartableError:
-    """Return the error of a start that has to be refused."""
     with pytest.raises(TaskNotStartableError) as caught, step.start(task_id, detailed_error=detailed_error):
         pytest.fail("the block runs")
     return caught.value

@@ -26,8 +26,6 @@ def odd_delay(_attempt: int) -> Any:
 
 
 class Retried(AppTask):
-    """A step for each way to say when the next attempt may start."""
-
     use_case_id = UseCase("retried")
 
     fixed = Step(10, retry_delay=timedelta(minutes=1))

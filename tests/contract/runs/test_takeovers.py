@@ -86,8 +86,6 @@ def test_a_task_that_waits_to_run_alone_is_waited_for_as_long_as_it_may_start(cl
 
 
 class Waits(logging.Handler):
-    """Notes that a task waits to run alone."""
-
     def __init__(self) -> None:
         super().__init__()
         self.seen = threading.Event()

@@ -35,8 +35,6 @@ ReceivedSignal = tuple[int, str]
 
 
 class Engine:
-    """The engine of the test, which can be made to return errors."""
-
     def __init__(self) -> None:
         self.sent: list[str] = []
         self.times: list[datetime] = []

@@ -41,7 +41,6 @@ def debit(transaction: TransactWrite, amount: int = 10, least: int = 0) -> None:
 
 
 def pass_the_lock_on(clock: StoppedClock, task_id: str = "o-1") -> None:
-    """Let the lock end, and another worker do the step."""
     clock.advance(Order.confirm_payment._definition.declared.lock_for * 2)
     succeed(Order.confirm_payment, task_id)
 

@@ -32,15 +32,11 @@ async def produce_later(_ctx: object) -> AsyncIterator[int]:
 
 
 class Later:
-    """One whose call has to be awaited."""
-
     async def __call__(self, _ctx: object) -> None:
         pytest.fail("nobody awaits this")
 
 
 class Promise:
-    """An awaitable that is no coroutine."""
-
     def __await__(self) -> Iterator[None]:
         yield
 

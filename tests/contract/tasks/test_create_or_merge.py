@@ -39,12 +39,10 @@ class Index(AppTask):
 
 
 def union(task: Index, new: Mapping[str, Any]) -> None:
-    """Merge the pages of both."""
     task.pages = sorted({*task.pages, *new["pages"]})
 
 
 def ask(*pages: str, **options: Any) -> Merged[Index]:
-    """Ask for these pages to be indexed."""
     return Index.create_or_merge("i-1", pages=list(pages), merge=union, **options)
 
 
@@ -92,7 +90,6 @@ busy = pytest.mark.parametrize(
 
 
 def finish() -> None:
-    """Let the task succeed at its last step."""
     succeed(Index.build, "i-1")
     succeed(Index.publish, "i-1")
 
@@ -406,13 +403,11 @@ class Copies:
         network.rule = self
 
     def __call__(self, operation: str, request: Request, send: Callable[[], Answer]) -> Answer:
-        """Keep it."""
         if operation == self.operation:
             self.sent.append(request)
         return send()
 
     def arrive(self) -> list[bool]:
-        """Send all of them again; return which were applied."""
         return [self._is_applied(request) for request in self.sent]
 
     def _is_applied(self, request: Request) -> bool:
@@ -614,7 +609,6 @@ def test_a_table_that_answers_nothing_is_an_error_after_three_tries(network: Net
 
 
 def refuse_updates(operation: str, request: Request, send: Callable[[], Answer]) -> Answer:
-    """Refuse all updates of the row, as if it had changed."""
     if operation == "UpdateItem" and request["Key"]["use_case_id"] == {"S": "index"}:
         raise error(operation, "ConditionalCheckFailedException")
     return send()

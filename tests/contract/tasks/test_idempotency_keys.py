@@ -36,7 +36,6 @@ class Fee(AppTask):
 
 
 def run(of: Any = Charge.charge, **options: Any) -> str:
-    """Run the step, and return its key."""
     found: str = of.run("c-1", lambda ctx: ctx.idempotency_key, **options)
     return found
 

@@ -32,8 +32,6 @@ class Sweep(AppTask):
 
 
 class Report(AppTask):
-    """Two steps."""
-
     use_case_id = UseCase("missed report")
 
     collect = Step(10)
@@ -54,12 +52,10 @@ def at(clock: StoppedClock, days: int, hours: int = 1) -> datetime:
 
 
 def run() -> datetime | None:
-    """Run the task, and return for which time it ran."""
     return Sweep.run.run("s-1", lambda ctx: ctx.occurrence)
 
 
 def next_turn() -> datetime:
-    """Return when the task is due."""
     found: datetime = Sweep.get_task("s-1").due_time
     return found
 

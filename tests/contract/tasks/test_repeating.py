@@ -32,8 +32,6 @@ NIGHTLY = Repeat.cron("0 2 * * *", tz="Europe/Berlin")
 
 
 class Report(AppTask):
-    """Two steps, and no time between attempts."""
-
     # dynoxide deletes what has expired by the real time, which is after the stopped one.
     use_case_id = UseCase("repeated report", keep_for=36_000 * DAY, keep_ignored_for=36_000 * DAY)
 
@@ -44,8 +42,6 @@ class Report(AppTask):
 
 
 class Sweep(AppTask):
-    """One step."""
-
     use_case_id = UseCase("repeated sweep")
 
     run = Step(10, max_attempts=2)

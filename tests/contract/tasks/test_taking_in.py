@@ -35,8 +35,6 @@ HOUR = timedelta(hours=1)
 
 
 class Feed(AppTask):
-    """Two steps; the second one may be tried twice."""
-
     use_case_id = UseCase("feed")
 
     read = Step(10, max_attempts=2)
@@ -58,7 +56,6 @@ class Cursor(AppTask):
 
 
 def append(task: Any, new: Mapping[str, Any]) -> None:
-    """Count every merge."""
     task.items = [*task.items, *new["items"]]
 
 
@@ -68,7 +65,6 @@ def ask(item: str, **options: Any) -> Merged[Cursor]:
 
 
 def drain() -> list[list[str]]:
-    """Run the task until it is finished; return what each run worked on."""
     worked_on = []
     while Cursor.get_task("c").state != Cursor.step.succeeded:
         worked_on.append(Cursor.step.run("c", lambda ctx: list(ctx.task.items)))

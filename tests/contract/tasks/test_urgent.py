@@ -24,8 +24,6 @@ SECOND, HOUR = timedelta(seconds=1), timedelta(hours=1)
 
 
 class Express(AppTask):
-    """Two steps, and a branch."""
-
     use_case_id = UseCase("express", urgent=True, status_shards=2)
 
     pack = Step(10, max_attempts=2, retry_delay=SECOND)
@@ -36,8 +34,6 @@ class Express(AppTask):
 
 
 class Label(AppTask):
-    """One step."""
-
     use_case_id = UseCase("express label")
 
     print = Step(10)

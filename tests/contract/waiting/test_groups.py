@@ -87,7 +87,6 @@ def due() -> list[str]:
 
 
 def records() -> list[str]:
-    """Return the range keys of what is stored of the group, and is no task."""
     return sorted(key["use_case_id"]["S"] for key in keys(GroupTable) if key["use_case_id"]["S"].startswith("#"))
 
 

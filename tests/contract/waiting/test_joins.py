@@ -44,8 +44,6 @@ HOUR = timedelta(hours=1)
 
 
 class ReportTask(Task):
-    """The table."""
-
     class Meta:
         """Its name and its endpoint are those of the engine, while a test runs."""
 
@@ -54,8 +52,6 @@ class ReportTask(Task):
 
 
 class Report(ReportTask):
-    """Waits for its parts."""
-
     use_case_id = UseCase("report")
 
     split, collect, send = Step(10), Step(20), Step(30)
@@ -72,8 +68,6 @@ class Part(ReportTask):
 
 
 class Chapter(ReportTask):
-    """Has two steps."""
-
     use_case_id = UseCase("chapter")
 
     read, check = Step(10), Step(20)
@@ -92,7 +86,6 @@ def split(task_id: str = "r", *, parts: int = 2, until: datetime | timedelta | N
 
 
 def finish(*part_ids: str) -> None:
-    """Let these parts succeed."""
     succeed(Part.check, *part_ids)
 
 
