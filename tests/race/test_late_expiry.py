@@ -14,6 +14,7 @@ from pynamodb_tracker.testing import StoppedClock
 from tests.engine.actions import PASS, THROTTLED, Action, Hold, Rule, pass_everything
 from tests.engine.proxy import Proxy
 from tests.support.proxy_rules import arrive
+from tests.support.rows import off_row_items
 
 pytestmark = pytest.mark.usefixtures("stopped_clock")
 
@@ -48,14 +49,7 @@ def give_up(order: Any) -> None:
 
 def ends(order: Any) -> set[str | None]:
     """Return the times to live of the off-row items."""
-    client, name = order.tracker.connection().connection.client, order.tracker.use_case.name
-    answer = client.query(
-        TableName=order.Meta.table_name,
-        KeyConditionExpression="task_id = :id AND begins_with(use_case_id, :prefix)",
-        ExpressionAttributeValues={":id": {"S": "o"}, ":prefix": {"S": f"{name}#"}},
-        ConsistentRead=True,
-    )
-    return {item.get("expire_time", {}).get("N") for item in answer["Items"]}
+    return {item.get("expire_time", {}).get("N") for item in off_row_items(order, "o").values()}
 
 
 def test_a_late_time_to_live_does_not_affect_a_reopened_task(kept: Any, proxy: Proxy) -> None:

@@ -36,6 +36,17 @@ def stored(use_case: type[Task], task_id: str) -> Item:
     return item
 
 
+def off_row_items(use_case: type[Task], task_id: str) -> dict[str, Item]:
+    """Return what is stored of a task beside its row, by range key."""
+    request: Item = {
+        "TableName": use_case.Meta.table_name,
+        "KeyConditionExpression": "task_id = :id AND begins_with(use_case_id, :prefix)",
+        "ExpressionAttributeValues": {":id": {"S": task_id}, ":prefix": {"S": use_case.tracker.use_case.prefix}},
+        "ConsistentRead": True,
+    }
+    return {item["use_case_id"]["S"]: item for item in client(use_case).query(**request)["Items"]}
+
+
 def put(table: type[Task], item: Item) -> None:
     client(table).put_item(TableName=table.Meta.table_name, Item=item)
 

@@ -9,7 +9,7 @@ import pytest
 from pynamodb_tracker import GiveUp, RetryLater, Step, UseCase
 from pynamodb_tracker.testing import StoppedClock
 from tests.support.recorder import recorded
-from tests.support.rows import all_rows, client, item_bytes, stored
+from tests.support.rows import all_rows, item_bytes, off_row_items, stored
 from tests.support.shop import AppTask
 
 pytestmark = pytest.mark.usefixtures("table", "task", "clock")
@@ -55,15 +55,6 @@ def fail(message: str, step: str = "pay", of: type[AppTask] = Payout) -> None:
         raise Broken(message)
 
 
-def off_row_keys() -> list[str]:
-    answer = client(AppTask).query(
-        TableName=AppTask.Meta.table_name,
-        KeyConditionExpression="task_id = :id AND begins_with(use_case_id, :prefix)",
-        ExpressionAttributeValues={":id": {"S": "p-1"}, ":prefix": {"S": "payout#"}},
-    )
-    return [item["use_case_id"]["S"] for item in answer["Items"]]
-
-
 def test_twelve_failures_leave_the_last_ten_whole() -> None:
     for number in range(12):
         fail(f"number {number} " + "x" * 1500)
@@ -80,7 +71,7 @@ def test_the_row_stays_small() -> None:
     for number in range(12):
         fail(f"number {number} " + "ä" * 200_000)
     assert item_bytes(stored(Payout, "p-1")) < 1024 + 100
-    assert off_row_keys() == ["payout#errors"]
+    assert off_row_items(Payout, "p-1").keys() == {"payout#errors"}
 
 
 def test_a_task_is_read_whole_and_a_run_reads_its_errors_when_they_are_asked_for() -> None:
@@ -142,7 +133,7 @@ def test_errors_end_with_the_task_and_stay_when_it_is_reopened() -> None:
 def test_deleting_a_task_deletes_its_errors() -> None:
     fail("a" * 1500)
     Payout.delete_task("p-1")
-    assert off_row_keys() == []
+    assert off_row_items(Payout, "p-1") == {}
 
 
 def test_a_worker_that_lost_its_lock_overwrites_no_errors(clock: StoppedClock) -> None:
@@ -227,7 +218,7 @@ def test_a_small_failure_again_leaves_the_traceback_to_the_one_before_it() -> No
     first, second = Payout.get_task("p-1").errors
     assert first.traceback == second.traceback != ""
     assert ["traceback" in entry["M"] for entry in stored(Payout, "p-1")["errors"]["L"]] == [True, False]
-    assert off_row_keys() == []
+    assert off_row_items(Payout, "p-1") == {}
 
 
 def test_a_command_after_long_failures_is_stored_in_the_row_alone() -> None:

@@ -19,7 +19,7 @@ from pynamodb_tracker import (
 from pynamodb_tracker.testing import StoppedClock
 from tests.support.network import unreached
 from tests.support.recorder import recorded
-from tests.support.rows import client, put, stored
+from tests.support.rows import off_row_items, put, stored
 from tests.support.shop import AppTask, Order
 
 pytestmark = pytest.mark.usefixtures("table", "clock")
@@ -40,14 +40,7 @@ def noise(size: int) -> str:
 
 
 def off_row_keys(task_id: str = "o-1") -> list[str]:
-    """Return the range keys of the off-row items of a task."""
-    answer = client(AppTask).query(
-        TableName=AppTask.Meta.table_name,
-        KeyConditionExpression="task_id = :id AND begins_with(use_case_id, :prefix)",
-        ExpressionAttributeValues={":id": {"S": task_id}, ":prefix": {"S": "order#"}},
-        ProjectionExpression="use_case_id",
-    )
-    return [item["use_case_id"]["S"] for item in answer["Items"]]
+    return [*off_row_items(Order, task_id)]
 
 
 def write(data: Any, *saves: Any) -> None:

@@ -17,7 +17,7 @@ from pynamodb_tracker.model.worker_name import this_worker
 from pynamodb_tracker.testing import StoppedClock
 from tests.support.network import SKIPPED_OCCURRENCES, Network, before, error, passing, throttled
 from tests.support.recorder import recorded
-from tests.support.rows import client, remove, stored
+from tests.support.rows import client, off_row_items, remove, stored
 from tests.support.shop import AppTask, Receipt, created
 from tests.support.workers import Broken, die, fail
 
@@ -111,19 +111,9 @@ def large(text: str) -> dict[str, Any]:
 CREATED = Receipt, "r-1", {"data": large("first")}
 
 
-def off_row_items() -> list[dict[str, Any]]:
-    signal = client(AppTask).query(
-        TableName=AppTask.Meta.table_name,
-        KeyConditionExpression="task_id = :id AND begins_with(use_case_id, :prefix)",
-        ExpressionAttributeValues={":id": {"S": "r-1"}, ":prefix": {"S": PIECES}},
-        ConsistentRead=True,
-    )
-    items: list[dict[str, Any]] = signal["Items"]
-    return items
-
-
 def ends() -> dict[str, str | None]:
-    return {item["use_case_id"]["S"]: item.get("expire_time", {}).get("N") for item in off_row_items()}
+    items = off_row_items(Receipt, "r-1")
+    return {key: item.get("expire_time", {}).get("N") for key, item in items.items()}
 
 
 def end_of_row() -> str | None:
@@ -133,7 +123,7 @@ def end_of_row() -> str | None:
 
 def time_to_live() -> None:
     """Delete items that have a time to live, as the table does some day; the chunks may be deleted first."""
-    for item in off_row_items():
+    for item in off_row_items(Receipt, "r-1").values():
         if "expire_time" in item:
             key = {name: item[name] for name in ("task_id", "use_case_id")}
             remove(AppTask, key)
