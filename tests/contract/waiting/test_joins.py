@@ -35,9 +35,10 @@ from tests.support.network import (
 )
 from tests.support.recorder import recorded
 from tests.support.rows import change, stored
+from tests.support.shop import created
 from tests.support.workers import Broken, die, fail, succeed
 
-pytestmark = pytest.mark.usefixtures("table")
+pytestmark = pytest.mark.usefixtures("table", "task")
 
 MONTH = timedelta(days=30)
 HOUR = timedelta(hours=1)
@@ -57,6 +58,9 @@ class Report(ReportTask):
     split, collect, send = Step(10), Step(20), Step(30)
 
     total = NumberAttribute(default=0)
+
+
+CREATED = Report, "r"
 
 
 class Part(ReportTask):
@@ -113,9 +117,8 @@ def unheard_once(network: Network) -> None:
 
 
 @pytest.fixture
-def report(table: type[Task]) -> None:  # noqa: ARG001 - it is to be there
-    """Create the report, and run the step that creates its two parts."""
-    Report.create("r")
+def report(task: None) -> None:  # noqa: ARG001 - it is to be there
+    """Run the step of the report that creates its two parts."""
     split()
 
 
@@ -134,7 +137,6 @@ def test_the_next_step_is_due_once_the_last_child_has_succeeded(clock: StoppedCl
 
 
 def test_a_child_counts_with_the_success_of_its_last_step() -> None:
-    Report.create("r")
     with Report.split.start("r") as ctx:
         ctx.create(Chapter, "r/0", wait=True)
     succeed(Chapter.read, "r/0")
@@ -154,13 +156,11 @@ def test_a_refused_start_says_how_many_tasks_it_waits_for(clock: StoppedClock) -
 
 
 def test_without_children_the_next_step_is_due_at_once(clock: StoppedClock) -> None:
-    Report.create("r")
     split(parts=0, until=clock.now() + HOUR)
     assert (waits(), is_due()) == (None, True)
 
 
 def test_a_step_starts_at_the_latest_at_the_time_until_which_it_waits(clock: StoppedClock) -> None:
-    Report.create("r")
     split(until=HOUR)
     finish("r/0")
     assert not is_due()
@@ -175,7 +175,6 @@ def test_a_step_starts_at_the_latest_at_the_time_until_which_it_waits(clock: Sto
 
 
 def test_the_last_child_makes_the_next_step_due_before_the_time_until_which_it_waits(clock: StoppedClock) -> None:
-    Report.create("r")
     split(until=clock.now() + HOUR)
     clock.advance(timedelta(minutes=1))
     finish("r/0", "r/1")
@@ -184,7 +183,6 @@ def test_the_last_child_makes_the_next_step_due_before_the_time_until_which_it_w
 
 
 def test_after_that_time_later_steps_wait_for_no_child(clock: StoppedClock) -> None:
-    Report.create("r")
     split(until=clock.now() + HOUR)
     clock.advance(HOUR)
     succeed(Report.collect, "r")
@@ -228,7 +226,6 @@ def test_a_child_that_is_ignored_gets_no_time_to_live(ignored: Callable[..., Non
 
 
 def test_a_child_of_a_group_that_is_ignored_is_returned_as_its_row_is() -> None:
-    Report.create("r")
     with Report.split.start("r") as ctx:
         ctx.create(Part, "r/0", wait=True, group="g")
     assert Part.check.ignore("r/0", reason="cancelled").expire_time is None
@@ -367,7 +364,6 @@ def start_over() -> None:
 
 
 def test_a_child_does_not_count_for_a_later_round_of_its_parent(clock: StoppedClock, network: Network) -> None:
-    Report.create("r")
     split(parts=1, until=clock.now())
     before(network, "TransactWriteItems", start_over)
     finish("r/0")
@@ -384,7 +380,6 @@ def test_a_child_that_is_asked_for_again_while_it_runs_counts_once() -> None:
 
 
 def test_a_parent_that_is_asked_for_again_waits_no_more_for_late_children(clock: StoppedClock) -> None:
-    Report.create("r")
     split(until=clock.now())
     succeed(Report.collect, "r")
     with Report.send.start("r"):
@@ -397,7 +392,6 @@ def test_a_parent_that_is_asked_for_again_waits_no_more_for_late_children(clock:
 
 
 def test_a_later_round_does_not_take_children_of_an_earlier_one_for_its_own() -> None:
-    Report.create("r")
     split()
     finish("r/0", "r/1")
     for step in (Report.collect, Report.send):
@@ -446,7 +440,6 @@ def test_a_parent_that_is_reopened_goes_on_waiting() -> None:
 
 
 def test_a_parent_that_is_reopened_starts_at_the_time_until_which_it_waits(clock: StoppedClock) -> None:
-    Report.create("r")
     split(until=clock.now() + HOUR)
     Report.collect.ignore("r", reason="not now")
     assert Report.collect.reopen("r").due_time == clock.now() + HOUR
@@ -481,7 +474,6 @@ def test_the_last_child_may_succeed_while_its_parent_is_reopened(network: Networ
 
 
 def test_the_success_that_begins_to_wait_counts_its_children_once_if_its_answer_gets_lost(network: Network) -> None:
-    Report.create("r")
     with Report.split.start("r") as ctx:
         ctx.create(Part, "r/0", wait=True)
         unheard_once(network)
@@ -489,8 +481,6 @@ def test_the_success_that_begins_to_wait_counts_its_children_once_if_its_answer_
 
 
 def test_a_failed_attempt_waits_for_nothing() -> None:
-    Report.create("r")
-
     def create_and_fail(ctx: ExecutionContext[Report]) -> None:
         ctx.create(Part, "r/0", wait=True)
         raise Broken
@@ -501,7 +491,6 @@ def test_a_failed_attempt_waits_for_nothing() -> None:
 
 
 def test_the_own_transaction_of_a_block_counts_for_the_parent_and_waits_for_children() -> None:
-    Report.create("r")
     with Report.split.start("r") as ctx:
         ctx.create(Part, "r/0", wait=True)
         with ctx.transaction(succeed=True):
@@ -524,7 +513,6 @@ def test_a_transaction_of_a_child_cannot_write_the_row_of_its_parent_as_well() -
 
 
 def test_a_child_may_wait_for_children_of_its_own() -> None:
-    Report.create("r")
     with Report.split.start("r") as ctx:
         ctx.create(Report, "r/0", wait=True)
     split("r/0", parts=1)
@@ -535,8 +523,8 @@ def test_a_child_may_wait_for_children_of_its_own() -> None:
     assert is_due()
 
 
+@created(state=Report.send.pending)
 def test_the_last_step_cannot_wait() -> None:
-    Report.create("r", state=Report.send.pending)
     with Report.send.start("r") as ctx, unreached():
         with pytest.raises(ValueError, match=r"leads to the end"):
             ctx.create(Part, "r/0", wait=True)
@@ -546,7 +534,6 @@ def test_the_last_step_cannot_wait() -> None:
 
 
 def test_a_step_waits_for_at_most_97_children() -> None:
-    Report.create("r")
     with Report.split.start("r") as ctx:
         for number in range(97):
             ctx.create(Part, f"r/{number}", wait=True)
@@ -556,7 +543,6 @@ def test_a_step_waits_for_at_most_97_children() -> None:
 
 
 def test_a_child_is_counted_by_a_program_that_does_not_declare_its_parent() -> None:
-    Report.create("r")
     split(parts=1)
     known = ReportTask.tracker.table.use_cases.pop("report")
     try:
