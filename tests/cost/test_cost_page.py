@@ -268,8 +268,7 @@ def of_merging(shop: Shop) -> Iterator[tuple[str, list[str]]]:
     later: dict[str, Any] = {"due_time": timedelta(hours=1)}
     task_id = shop.order(**later)
     yield "`create_or_merge` creates the task", figures(shop.use(partial(Order.create_or_merge, f"{task_id}/new")))
-    merge = partial(Order.create_or_merge, task_id, note="new", merge=take_the_new_note, **later)
-    merged = shop.use(merge)
+    merged = shop.use(partial(Order.create_or_merge, task_id, note="new", merge=take_the_new_note, **later))
     task_id = shop.order(state=Order.ship.pending)
     run = Order.ship.start(task_id)
     claim = shop.use(run.__enter__)
@@ -486,8 +485,7 @@ def test_queries_and_idle_workers_cost_what_the_page_says(benched: Benched) -> N
 
 def test_the_page_gives_the_prices_by_which_dollars_are_calculated() -> None:
     prices = [dollars(writes=1_000_000), dollars(reads=1_000_000)]
-    told = "${:g} per million write units and ${:g} per million read units".format(*prices)
-    assert told in text_of(PAGE)
+    assert "${:g} per million write units and ${:g} per million read units".format(*prices) in text_of(PAGE)
 
 
 def text_of(page: str) -> str:

@@ -26,7 +26,6 @@ def test_bulk_operations_send_25_writes_in_a_request(order: Any, proxy: Proxy, m
         "reopen": lambda: order.confirm.reopen_many(ids, **asked).succeeded,
         "delete": lambda: order.delete_use_case(threads=25).succeeded,
     }
-
     for name, operation in operations.items():
         before = len(proxy.log)
         assert sorted(operation()) == sorted(ids)

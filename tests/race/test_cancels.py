@@ -46,9 +46,7 @@ def test_a_request_is_awaited_however_often_its_task_is_cancelled(
     answered = threading.Event()
     rival.create("o-1")
     proxy.rule = in_turn("UpdateItem", *[PASS] * (number - 1), After(answered))
-
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(cancel_often())
-
     task = rival.get_task("o-1")
     assert (str(task.state), task.attempt, targets(proxy)) == (state, 0, ["UpdateItem", "UpdateItem"])

@@ -107,7 +107,6 @@ def test_after_a_crash_of_the_database_at_a_batch_of_writes_each_task_has_succee
         with contextlib.suppress(PynamoDBException):
             order.confirm.run_all(note, threads=4)
         stopped_clock.advance(timedelta(minutes=6))  # every lock that the crash has left expires
-
     assert crash in [exchange.action for exchange in proxy.log]
     for task in order.get_many(tasks):
         assert (task.state, fences[task.task_id]) == (order.ship.pending, sorted(set(fences[task.task_id])))

@@ -35,7 +35,6 @@ def test_from_the_next_read_of_an_old_program_on_no_order_passes_a_required_step
     passed = {task.task_id for task in order.ship.pending.query()}
     with started_together(Program, settings, [["check"]]) as (program,):
         checked = set(program.report())
-
     assert {*late} <= began_after_read <= checked
     assert (len(passed) + len(checked), passed & checked) == (2 * ORDERS, set())
     assert order.ship.pending.count() == 2 * ORDERS

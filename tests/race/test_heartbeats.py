@@ -159,7 +159,6 @@ def test_the_end_of_a_block_waits_a_moment_for_a_beat_on_its_way_and_no_longer(
     ended = order.get_task("o")
     late.set()
     until(lambda: not [thread for thread in threading.enumerate() if "heartbeat of" in thread.name])
-
     assert next(exchange for exchange in proxy.log if exchange.action is slow).answers
     assert (order.get_task("o").attribute_values, ended.state) == (ended.attribute_values, order.confirm.succeeded)
     assert not ctx.lock_lost

@@ -126,8 +126,7 @@ def test_a_late_part_of_a_save_of_large_data_leaves_the_data_whole(order: Any, p
     target, story = OPERATIONS[operation]
     late = Hold()
     story(order, "o", arm(proxy, target, late))
-    exchange = arrive(proxy, late)
-    assert refused(exchange)
+    assert refused(arrive(proxy, late))
     assert order.get_task("o").data == {"scan": "2 " * 10_000}
 
 

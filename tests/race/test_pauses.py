@@ -50,7 +50,6 @@ def test_a_paused_step_is_started_by_nobody_until_it_is_resumed(
     until(lambda: order.get_task("long").fence)  # of a thread that has others beside it
     for each in workers[2:]:
         each.go()
-
     person.go()
     person.hear()
     person.kill()
@@ -64,7 +63,6 @@ def test_a_paused_step_is_started_by_nobody_until_it_is_resumed(
     for each in workers:
         each.go()
     reports = [each.report() for each in workers]
-
     for read_at, starts in reports:
         paused = Counter(thread for step, _, thread, at in starts if step == "ship" and read_at < at < end)
         assert set(paused.values()) <= {1}  # a thread may have been about to start its task when another one read it

@@ -108,15 +108,13 @@ def test_processes_that_reopen_at_once_make_one_fresh_set_of_attempts(order: Any
     for task_id in ids:
         with pytest.raises(ZeroDivisionError):
             order.confirm.run(task_id, lambda _: 1 / 0)
-    reports = workers.race([["reopen", *ids]] * 4)
-    assert reports == [["confirm pending"] * len(ids)] * 4
+    assert workers.race([["reopen", *ids]] * 4) == [["confirm pending"] * len(ids)] * 4
     assert {order.get_task(task_id).attempt for task_id in ids} == {0}
 
 
 def test_processes_that_ignore_at_once_leave_one_reason_on_record(order: Any, workers: Crew) -> None:
     ids = [order.create(f"o-{number}").task_id for number in range(12)]
-    reports = workers.race([["ignore", *ids]] * 4)
-    assert reports == [["confirm ignored"] * len(ids)] * 4
+    assert workers.race([["ignore", *ids]] * 4) == [["confirm ignored"] * len(ids)] * 4
     assert {len(order.get_task(task_id).errors) for task_id in ids} == {1}
 
 
@@ -148,11 +146,9 @@ def test_each_part_of_a_run_that_is_killed_is_done_once_and_the_interrupted_one_
         assert worker.wait(30)
         proxy.wait_until_idle()
     stopped_clock.advance(OVER)
-
     with order.confirm.start("o") as ctx:
         for each in ("reserve", "charge", "mail"):
             ctx.checkpoint(each, lambda each=each: keys.append(f"{each} {ctx.key(each)}"))
-
     twice = {told[-1]} if not is_applied and killed_at in (2, 3, 4) else set()
     assert [each.partition(" ")[0] for each in dict.fromkeys([*told, *keys])] == ["reserve", "charge", "mail"]
     assert {each for each, times in Counter([*told, *keys]).items() if times > 1} == twice

@@ -51,7 +51,6 @@ def test_no_due_time_runs_twice_and_none_is_missing_when_two_of_four_schedulers_
             survivor.go()
         assert [survivor.wait() for survivor in processes[2:]] == [0, 0]
     scheduler.shutdown()
-
     ran = [json.loads(line) for log in (*logs.values(), *others) for line in log.read_text().splitlines()]
     for number in range(JOBS):
         times = sorted(time for _, job_id, time in ran if job_id == f"j-{number}")

@@ -125,7 +125,6 @@ def test_the_payment_of_last_month_pays_no_other_round(order: Any) -> None:
         this_month = ctx.round
         assert ctx.task.paid is None
         ctx.wait_for(order.paid)
-
     with pytest.raises(TypeError, match=r"send\(..., round=...\)"):
         order.paid.send("o", "March")
     with pytest.raises(TaskNotFoundError, match="has ended"):

@@ -201,10 +201,8 @@ def test_clients_are_built_one_after_the_other_from_one_session(
     connection = SharedConnection(region="us-east-1", connect_timeout_seconds=3, read_timeout_seconds=5)
     hurried = [connection.within(seconds) for seconds in (20, 10)]
     monkeypatch.setattr(botocore.session.Session, "create_client", create_client)
-
     with ThreadPoolExecutor(2) as pool:
         clients = list(pool.map(lambda each: each.client, hurried))
-
     assert (len({id(client) for client in clients}), len(sessions), met) == (2, 1, [])
 
 

@@ -212,7 +212,6 @@ def test_nothing_is_chosen_or_begun_after_a_transaction_that_may_have_recorded_t
         else:
             act(ctx)
             commit(order, ctx, ledger)
-
     ended = rival.ship.succeeded if act is end_task and not applied else rival.ship.pending
     assert (amount(rival), rival.get_task("o").state, bool(CHARGED)) == (1, ended, act is charge and not applied)
 

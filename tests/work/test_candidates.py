@@ -99,8 +99,7 @@ def test_from_there_it_goes_on_in_order_for_a_stretch_and_looks_again() -> None:
         stretch.append(next(ids))
         feed.note_response(lost_to_other=False)
     begin = TASKS.index(stretch[0])
-    after = [TASKS[1 + (begin - 1 + number) % 500] for number in range(50)]
-    assert stretch == after
+    assert stretch == [TASKS[1 + (begin - 1 + number) % 500] for number in range(50)]
     assert index.reads == [2, 501]  # the one that was tried is read, and left out
     next(ids)
     assert len(index.reads) == 3
@@ -118,8 +117,7 @@ def test_it_returns_to_the_oldest_while_it_meets_no_other_worker() -> None:
 
 
 def test_each_is_tried_once_though_it_is_still_there_when_it_looks_again() -> None:
-    index = Index(TASKS[:60], TASKS[60:120])
-    feed = Feed(index.read, shards=2)
+    feed = Feed(Index(TASKS[:60], TASKS[60:120]).read, shards=2)
     tried = []
     for task in feed:
         tried.append(task)
@@ -158,8 +156,7 @@ def test_who_meets_another_worker_in_a_shard_continues_in_another_one() -> None:
     ids = iter(feed)
     first = next(ids)
     feed.note_response(lost_to_other=True)
-    after = next(ids)
-    assert (first < TASKS[500]) != (after < TASKS[500])
+    assert (first < TASKS[500]) != (next(ids) < TASKS[500])
     assert index.reads[-1] == 250  # both shards together have the oldest 500
 
 
@@ -225,8 +222,7 @@ def test_it_ends_after_some_shards_without_a_task_and_continues_behind_them() ->
     index = Index(*[[]] * 6)
     feed = Feed(index.read, shards=6, patience=4)
     assert (list(feed), index.reads) == ([], [0] * 4)
-    following = [feed.candidates.next_shard() for _ in range(6)]
-    assert sorted(following) == list(range(6))
+    assert sorted([feed.candidates.next_shard() for _ in range(6)]) == list(range(6))
 
 
 def test_it_reads_no_further_shard_once_it_is_not_to_go_on() -> None:

@@ -161,16 +161,14 @@ def test_a_step_that_waits_for_an_answer_does_not_hold_up_another_one() -> None:
     dispatcher = Dispatcher([source_of(PAY, "a", "b", threads=2), source_of(SHIP, "c", "d", threads=2)])
     found = [dispatcher.take() for _ in range(2)]
     end(dispatcher, found[1])
-    third = dispatcher.take()
-    assert [given and given.task_id for given in (*found, third)] == ["a", "c", "d"]
+    assert [given and given.task_id for given in (*found, dispatcher.take())] == ["a", "c", "d"]
 
 
 def test_a_task_that_waits_for_a_slot_is_read_again(stopped_clock: StoppedClock, pool: ThreadPoolExecutor) -> None:
     """What was due before a slot is free may have been taken since."""
     slots, due = Slots(1), ["a", "b", "c"]
     dispatcher = Dispatcher([source_of(PAY, read=lambda: iter(list(due)), slots=slots)])
-    first = dispatcher.take()
-    assert first is not None
+    assert dispatcher.take() is not None
     second = coming(pool, dispatcher)
     while not (dispatcher._waiting or second.done()):
         pass
@@ -208,8 +206,7 @@ def left(task_id: str, worker: str = "host:1", *, is_last: bool = False) -> Left
 
 
 def test_of_one_dead_worker_one_task_runs_at_a_time_and_others_run_beside_it() -> None:
-    ids = left("a"), left("b"), left("c"), left("d", "host:2"), "e"
-    dispatcher = Dispatcher([source_of(PAY, *ids)])
+    dispatcher = Dispatcher([source_of(PAY, left("a"), left("b"), left("c"), left("d", "host:2"), "e")])
     running = [dispatcher.take() for _ in range(3)]
     assert [given and given.task_id for given in running] == ["a", "d", "e"]
     for given in running:

@@ -378,8 +378,7 @@ def test_a_task_that_was_taken_by_another_worker_makes_it_read_again(poller: Pol
     assert poller.take() == "o-000"
     poller.window.note_sent()
     poller.window.note_answer(lost_to_other=True)
-    after = poller.take()
-    assert after is not None
+    assert poller.take() is not None
     assert len(step.rounds) == 2
 
 

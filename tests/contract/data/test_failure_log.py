@@ -200,8 +200,7 @@ def test_failures_for_which_the_row_has_no_room_are_counted_if_they_say_the_same
     clock: StoppedClock,
 ) -> None:
     fail_deep("first")
-    operations = [fail_deep("the same") for _ in range(9)]
-    assert operations == [["UpdateItem", "UpdateItem"]] * 9
+    assert [fail_deep("the same") for _ in range(9)] == [["UpdateItem", "UpdateItem"]] * 9
     counts = [count for _, message, count, above in facts() if (message, above) == ("the same", "fail_deep")]
     assert (sum(counts), facts()[0]) == (9, (1, "first", 1, "fail_deep"))
     assert item_bytes(stored(Payout, "p-1")) < 1024

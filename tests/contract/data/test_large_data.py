@@ -171,8 +171,7 @@ def test_chunks_of_an_earlier_task_whose_clock_was_ahead_are_overwritten() -> No
     Order.create("o-1")
     key = {"task_id": {"S": "o-1"}, "use_case_id": {"S": "order#data#A#0"}}
     version = "9999-01-01T00:00:00.000000+0000/0000000001/000001"
-    item = {**key, "version": {"S": version}, "content": {"B": b"old"}}
-    put(AppTask, item)
+    put(AppTask, {**key, "version": {"S": version}, "content": {"B": b"old"}})
     write(LARGE)
     assert Order.get_task("o-1").data == LARGE
 
@@ -279,8 +278,7 @@ def test_a_query_leaves_out_a_task_that_moves_on_while_its_data_is_read(monkeypa
         return dispatch(name, request)
 
     monkeypatch.setattr(connection, "dispatch", late)
-    found = list(Order.confirm_payment.pending.query())
-    assert (found, len(reads)) == ([], 4)
+    assert (list(Order.confirm_payment.pending.query()), len(reads)) == ([], 4)
 
 
 def test_a_save_that_cannot_be_sent_is_not_taken_for_saved(monkeypatch: pytest.MonkeyPatch) -> None:

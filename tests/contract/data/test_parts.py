@@ -107,7 +107,6 @@ def test_of_three_parts_only_one_that_was_interrupted_is_done_twice_with_one_key
     stopped_clock.advance(timedelta(minutes=2))
     with suppress(TaskAlreadySucceededError):
         Bill.charge.run("b", work)
-
     interrupted = 2 <= last <= 4 and not applied
     assert [keys.count(key) for key in dict.fromkeys(keys)] == [
         2 if interrupted and number == last - 2 else 1 for number in range(3)

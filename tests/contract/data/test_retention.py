@@ -97,8 +97,7 @@ def test_a_task_is_found_and_counted_until_the_second_in_which_it_expires(clock:
 
 
 def test_keep_ignored_for_limits_how_long_ignored_tasks_are_kept_and_no_others(clock: StoppedClock) -> None:
-    ended = end_in(Parcel)
-    kept = {task_id for task_id, days in ended.items() if days is None}
+    kept = {task_id for task_id, days in end_in(Parcel).items() if days is None}
     assert kept == {"succeeded", "in a transaction", "created succeeded"}
     clock.advance(timedelta(days=31))
     assert (Parcel.pay.ignored.count(), Parcel.pay.succeeded.count()) == (0, 3)
@@ -318,7 +317,6 @@ def test_a_success_looks_for_items_beside_a_task_only_if_there_may_be_some() -> 
     Letter.create("failed")
     fail(Letter.write, "failed")
     Letter.write.run("failed", lambda _: None)
-
     assert {task_id: queries_at_end(task_id) for task_id in ("plain", "merged", "small")} == {
         "plain": 0,
         "merged": 0,

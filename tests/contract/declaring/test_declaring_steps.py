@@ -190,8 +190,7 @@ def test_also_from_names_states_of_steps_above() -> None:
 def test_also_from_of_a_state_of_another_class_is_refused() -> None:
     stranger = Step(10)
     stranger.__set_name__(object, "ship")
-    told = refusal(ship=Step(10), deliver=Step(20, also_from=(stranger.failed,)))
-    assert told.startswith("Order.deliver")
+    assert refusal(ship=Step(10), deliver=Step(20, also_from=(stranger.failed,))).startswith("Order.deliver")
 
 
 def test_also_from_of_a_state_of_another_use_case_is_refused() -> None:

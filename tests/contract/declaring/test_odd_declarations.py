@@ -171,7 +171,6 @@ def test_provisioned_units_come_in_pairs(setting: str) -> None:
 
 def test_requests_are_retried_as_the_table_configures_it() -> None:
     retries = {"total_max_attempts": 7, "mode": "adaptive"}
-    table = new_table(region="us-east-1", retry_configuration=retries)
-    client = table.tracker.connection().connection.client
+    client = new_table(region="us-east-1", retry_configuration=retries).tracker.connection().connection.client
     assert client.meta.config.retries == retries
     client.close()

@@ -78,14 +78,12 @@ def test_each_task_of_each_shard_and_state_is_tried_once(clock: StoppedClock, th
     fail(Parcel.sort, ids[0])
     die(Parcel.sort, ids[-1])
     clock.advance(6 * MINUTE)
-    report = Parcel.sort.run_all(lambda _: None, threads=threads)
-    assert sorted(report.succeeded) == sorted(ids)
+    assert sorted(Parcel.sort.run_all(lambda _: None, threads=threads).succeeded) == sorted(ids)
 
 
 @pytest.mark.usefixtures("in_order")
 def test_a_batch_with_a_limit_reads_no_more_than_it_needs() -> None:
-    ids = in_shard(Leaflet, 0, 3)
-    Leaflet.create_many(ids)
+    Leaflet.create_many(in_shard(Leaflet, 0, 3))
     with recorded() as requests:
         assert len(Leaflet.fold.run_all(lambda _: None, limit=2).succeeded) == 2
     about_numbers = ["GetItem", "UpdateItem"]
@@ -172,8 +170,7 @@ def test_a_query_asks_all_shards_at_once_each_for_little_more_than_its_share(mon
 
     asked: list[int] = []
     monkeypatch.setattr(state_scan, "side_by_side", noted)
-    ids = [task_id for shard in range(5) for task_id in in_shard(Parcel, shard, 8)]
-    Parcel.create_many(ids, threads=4)
+    Parcel.create_many([task_id for shard in range(5) for task_id in in_shard(Parcel, shard, 8)], threads=4)
     with recorded() as requests:
         assert len(list(Parcel.sort.pending.query(limit=40, with_data=False))) == 40
     assert [request.body["Limit"] for request in requests if request.operation == "Query"] == [14] * 5

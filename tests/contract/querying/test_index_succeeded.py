@@ -165,8 +165,7 @@ def test_finished_tasks_are_deleted_with_their_use_case() -> None:
 def test_the_command_line_knows_tasks_that_are_not_in_the_index() -> None:
     Slim.create_many(["done", "new"])
     finish("done")
-    shown = run("show", "done", of=HERE + "Slim")
-    assert shown.lines[0] == "Slim done: send.succeeded"
+    assert run("show", "done", of=HERE + "Slim").lines[0] == "Slim done: send.succeeded"
     exported = run("export", of=HERE + "Slim")
     assert {json.loads(line)["task_id"] for line in exported.lines} == {"done", "new"}
     assert "status_key" not in exported.out

@@ -112,8 +112,7 @@ def test_a_later_page_does_not_read_the_earlier_ones_again(clock: StoppedClock) 
 
 def test_the_limit_may_change_from_page_to_page(clock: StoppedClock) -> None:
     create_in_turn(clock, 0, 6)
-    first = Parcel.sort.pending.page(limit=1)
-    second = Parcel.sort.pending.page(limit=3, cursor=first.cursor)
+    second = Parcel.sort.pending.page(limit=3, cursor=Parcel.sort.pending.page(limit=1).cursor)
     assert [task.task_id for task in second.tasks] == names(1, 4)
 
 

@@ -130,8 +130,7 @@ def test_batch_get_returns_instances_of_the_classes() -> None:
 
 def test_a_row_of_a_use_case_that_no_class_claims_is_an_instance_of_the_table() -> None:
     Order.create("x")
-    another = Order.get_task("x").to_dynamodb_dict() | {"use_case_id": {"S": "unknown"}}
-    put(AppTask, another)
+    put(AppTask, Order.get_task("x").to_dynamodb_dict() | {"use_case_id": {"S": "unknown"}})
     (row,) = AppTask.query("x", AppTask.use_case_id == "unknown")
     assert type(row) is AppTask
     assert row.status == row.state.code == 10

@@ -173,8 +173,7 @@ def test_a_run_that_takes_over_from_a_dead_worker_says_so(diary: Diary, clock: S
     clock.advance(timedelta(minutes=6))
     succeed(STEP, "o-1")
     fail(Order.ship, "o-1")
-    succeed_later = [run.took_over for run in diary.runs]
-    assert succeed_later == [False, True, False]
+    assert [run.took_over for run in diary.runs] == [False, True, False]
 
 
 @pytest.mark.parametrize("finds", ["save", "extend_lock", "end"])

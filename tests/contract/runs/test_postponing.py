@@ -139,8 +139,7 @@ def test_a_reopened_task_has_its_whole_time_again(stopped_clock: StoppedClock) -
 
 @pytest.mark.parametrize("first", [f"{LONG_AGO} 100 another", f"{LONG_AGO} 200 {{}}", "2020 100 {}"])
 def test_a_failure_of_another_round_or_step_or_at_no_time_is_not_the_first_one(first: str) -> None:
-    task = Payout.get_task("p-1")
-    change(Payout, "p-1", first_failure={"S": first.format(task.creation)})
+    change(Payout, "p-1", first_failure={"S": first.format(Payout.get_task("p-1").creation)})
     postpone()
     assert Payout.get_task("p-1").state == Payout.check.failed
 

@@ -64,8 +64,7 @@ def test_a_save_after_a_success_that_was_not_applied_is_a_save(network: Network)
 
 
 def test_a_success_whose_answer_was_lost_is_found_after_eight_claims_that_never_ended(network: Network) -> None:
-    dead = [{"N": str(fence)} for fence in range(1, 9)]
-    change(Order, "o-1", fence={"N": "8"}, unfinished={"L": dead})
+    change(Order, "o-1", fence={"N": "8"}, unfinished={"L": [{"N": str(fence)} for fence in range(1, 9)]})
 
     def applied_before(operation: str, _request: Any, send: Callable[[], Any]) -> Any:
         network.rule = passing

@@ -436,8 +436,7 @@ def count(page: str) -> Merged[Index]:
 
 def test_a_create_whose_answer_got_lost_is_not_merged_with_itself(network: Network) -> None:
     network.rule = unheard("PutItem")
-    done = count("a")
-    assert (done.effect, pages()) == ("created", ["a"])
+    assert (count("a").effect, pages()) == ("created", ["a"])
 
 
 def test_a_create_that_never_arrived_is_sent_again(network: Network) -> None:

@@ -83,8 +83,7 @@ def test_an_attribute_that_is_not_declared_or_reserved_is_a_type_error(name: str
 
 def test_the_given_dictionary_is_not_shared_with_the_task() -> None:
     given = {"a": [1]}
-    task = Order.create("o-1", data=given)
-    task.data["a"].append(2)
+    Order.create("o-1", data=given).data["a"].append(2)
     assert given == {"a": [1]}
 
 

@@ -57,8 +57,7 @@ def test_delete_task_does_not_find_a_missing_task() -> None:
 
 
 def test_delete_on_a_row_deletes_as_delete_task_does() -> None:
-    task = Order.create("o-1")
-    task.delete()
+    Order.create("o-1").delete()
     assert list(Order.query("o-1")) == []
 
 

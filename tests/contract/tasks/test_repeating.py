@@ -490,12 +490,10 @@ def test_a_machine_that_does_not_know_the_rule_leaves_the_task_to_others(clock: 
     until(clock, tuesday(1))
     known = stored(Sweep, "s-1")
     change(Sweep, "s-1", repeat={"S": '{"cron":"0 2 * * *","tz":"Mars/Olympus"}'})
-
     report = Sweep.run.run_all(lambda _: None)
     for _ in range(5):
         with pytest.raises(TaskFormatError, match=r"cannot read Sweep 's-1' on .*time zone 'Mars/Olympus'.*tzdata"):
             run()
-
     assert (report.succeeded, [*report.refused]) == (["s-2"], ["s-1"])
     left = stored(Sweep, "s-1")
     assert (left["status"], left["attempt"], left["unfinished"]) == (known["status"], {"N": "0"}, {"L": []})

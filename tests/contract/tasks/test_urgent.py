@@ -42,8 +42,7 @@ class Label(AppTask):
 def in_lane(task_id: str = "t") -> bool:
     """Return whether a task is in the lane, and check that the index finds it once."""
     task = Express.get_task(task_id)
-    found = [each.task_id for each in task.state.query()]
-    assert found.count(task_id) == 1
+    assert [each.task_id for each in task.state.query()].count(task_id) == 1
     return bool(task.status_key.endswith("#u"))
 
 

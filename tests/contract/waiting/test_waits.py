@@ -193,8 +193,7 @@ def test_a_created_task_may_wait_for_a_signal(clock: StoppedClock) -> None:
             ctx.create(Part, "q", wait_for=Claim.paid)
         with pytest.raises(ValueError, match="cannot have group"):
             ctx.create(Part, "q", wait_for=Part.sealed, group="g")
-    report = Part.create_many([{"task_id": "q", "wait_for": Part.sealed, "until": HOUR}])
-    assert report.succeeded == ["q"]
+    assert Part.create_many([{"task_id": "q", "wait_for": Part.sealed, "until": HOUR}]).succeeded == ["q"]
     for name in "pq":
         task = Part.get_task(name)
         assert (task.waits_for is not None, task.due_time) == (True, clock.now() + HOUR)
