@@ -212,11 +212,6 @@ def forget_my_token(patch: Patch) -> None:
     patch.setattr(claims, "get", get)
 
 
-def one_slot(patch: Patch) -> None:
-    """Put all versions of large data into the same slot."""
-    patch.setattr("pynamodb_tracker.model.overflow.free_slot", lambda _: "A")
-
-
 def settle_nothing(patch: Patch) -> None:
     """Continue after a request without an answer as if it could not be applied any more."""
     patch.setattr(success, "settle_save", lambda *_: None)
@@ -395,11 +390,9 @@ GUARDS = [
     Guard("no part on MERGE", parts.asked_as_a_part_was_done, Without("lacks checkpoints", "merge")),
     Guard("a part on MERGE", parts.asked_as_a_task_with_a_part_ended, Without("has_parts", "merge")),
     Guard("REMOVE once", parts.part_of_an_earlier_round, leaving_out("", "checkpoints")),
-    Guard("SETTLE before chunks", overflow.unheard_save, settle_nothing),
     Guard("SETTLE after a transaction", overflow.late_transaction, settle_nothing),
     Guard("KEEP OUT as seen", overflow.transaction_after_the_look, Without("seen saves")),
     Guard("CHUNK only later", overflow.woken_writer, Without("no_later_version")),
-    Guard("two slots", overflow.half_written, one_slot),
     Guard("time to live only later", overflow.late_end_of_chunks, Without("no_later_command")),
     Guard("CREATE CLAIMED what is not there", of_creations.late_create, create_whatever_is_there),
     Guard("token of CREATE CLAIMED", of_creations.late_claim_before_the_create, create_with(lock={"S": "0" * 24})),
@@ -423,7 +416,6 @@ GUARDS = [
     Guard("REOPEN of the same life", repeats.reopened_in_its_next_life, Without("same_life", "reopen")),
     Guard("REOPEN of the same life", of_groups.entered_in_its_next_life, Without("same_life", "enter again")),
     Guard("SHUT OUT", runs.unheard_claim, shut_nothing_out),
-    Guard("SHUT OUT", runs.unheard_claim_of_a_failed_task, shut_nothing_out),
     Guard("SHUT OUT the token as seen", commands.reopened_and_ignored_meanwhile, Without("seen lock", "shut out")),
     Guard("SHUT OUT the row as seen", commands.deleted_meanwhile, shut_out_whatever_is_there),
     Guard("nothing asked", merges.asked_while_it_ended_in_a_transaction, Without("lacks queued", "commit")),

@@ -1,14 +1,13 @@
 """The traces of what a run writes outside its row: large data, and rows of the user."""
 
 import contextlib
-import random
 from datetime import timedelta
 from typing import Any
 
-from pynamodb.exceptions import PutError, TransactWriteError, UpdateError
+from pynamodb.exceptions import TransactWriteError
 
 from pynamodb_tracker import LockLostError, TrackerError
-from tests.engine.actions import PASS, Action, DropRequest, DropResponse, Hold, pass_everything
+from tests.engine.actions import PASS, Action, DropRequest, Hold, pass_everything
 from tests.support.fixtures import Frozen
 from tests.support.proxy_rules import arrive
 from tests.support.world import OVER, World, ends_of_chunks, scan
@@ -28,40 +27,6 @@ def woken_writer(world: World) -> bool:
     with contextlib.suppress(LockLostError):
         frozen.ctx.save()
     return bool(read(world) != scan("new"))
-
-
-def half_written(world: World) -> bool:
-    """Return whether a reader sees half of the data if its writer died between two chunks."""
-    before, after = ({"scan": random.Random(seed).randbytes(300_000).hex()} for seed in (1, 2))
-    world.mine.create("o", data=before)
-    frozen = world.freeze(world.mine.confirm, "o")
-    frozen.ctx.task.data = after
-    world.goes_wrong(PASS, *[DropRequest()] * 100, target="PutItem")
-    with contextlib.suppress(PutError):
-        frozen.ctx.save()
-    world.proxy.rule = pass_everything
-    return bool(read(world) != before)
-
-
-def unheard_save(world: World) -> bool:
-    """Return whether the data cannot be read while a save is being sent that follows one without an answer."""
-    world.mine.create("o")
-    frozen = world.freeze(world.mine.confirm, "o")
-    frozen.ctx.task.data = scan("one")
-    world.proxy.rule = lambda target, *_: DropResponse() if target == "UpdateItem" else PASS
-    with contextlib.suppress(UpdateError):
-        frozen.ctx.save()
-    seen = []
-
-    def look(target: str, *_: Any) -> Action:
-        if target == "UpdateItem":
-            seen.append(read(world))
-        return PASS
-
-    world.proxy.rule = look
-    frozen.ctx.task.data = scan("two")
-    frozen.ctx.save()
-    return bool(seen != [scan("one")] * len(seen))
 
 
 def late_transaction(world: World, *, succeed: bool = False) -> bool:

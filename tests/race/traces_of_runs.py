@@ -214,16 +214,3 @@ def unheard_claim(world: World) -> bool:
         world.mine.confirm.run("o", lambda _: None)
     arrive(world.proxy, late)
     return bool(world.task.state == world.mine.confirm.in_progress)
-
-
-def unheard_claim_of_a_failed_task(world: World) -> bool:
-    """Return whether this happens to a task that was claimed before, and has a token."""
-    late = Hold()
-    world.mine.Meta.max_retry_attempts = 0
-    world.mine.create("o")
-    fail(world.theirs.confirm)
-    world.goes_wrong(late)
-    with contextlib.suppress(UpdateError):
-        world.mine.confirm.run("o", lambda _: None)
-    arrive(world.proxy, late)
-    return bool(world.task.state == world.mine.confirm.in_progress)
