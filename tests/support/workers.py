@@ -41,3 +41,10 @@ def die(step: BoundStep[Any], task_id: str, **options: Any) -> None:
     run = step.start(task_id, **options)
     run.__enter__()
     _DEAD.append(run)
+
+
+def entered(step: BoundStep[Any], task_id: str, **options: Any) -> Any:
+    """Enter a run, and return it to be left later."""
+    run: Any = step.start(task_id, **options)
+    run.__enter__()
+    return run

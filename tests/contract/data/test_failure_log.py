@@ -11,6 +11,7 @@ from pynamodb_tracker.testing import StoppedClock
 from tests.support.recorder import recorded
 from tests.support.rows import all_rows, item_bytes, off_row_items, stored
 from tests.support.shop import AppTask
+from tests.support.workers import entered
 
 pytestmark = pytest.mark.usefixtures("table", "task", "clock")
 
@@ -138,8 +139,7 @@ def test_deleting_a_task_deletes_its_errors() -> None:
 
 def test_a_worker_that_lost_its_lock_overwrites_no_errors(clock: StoppedClock) -> None:
     fail("a" * 1500)
-    loser = Payout.pay.start("p-1")
-    loser.__enter__()
+    loser = entered(Payout.pay, "p-1")
     clock.advance(timedelta(minutes=6))
     fail("b" * 1500)
     error = Broken("of the loser " + "c" * 1500)

@@ -15,7 +15,7 @@ from pynamodb_tracker.writes.lock import new_token
 from tests.support.network import SKIPPED_OCCURRENCES, Network, error, passing, throttled
 from tests.support.rows import change, stored
 from tests.support.shop import Order, created
-from tests.support.workers import die
+from tests.support.workers import die, entered
 
 pytestmark = pytest.mark.usefixtures("table", "task")
 
@@ -255,8 +255,7 @@ def test_a_time_limit_while_the_row_is_read_releases_the_claim(monkeypatch: pyte
 
 
 def test_a_run_that_is_left_without_its_end_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    run = Order.confirm_payment.start("o-1")
-    run.__enter__()
+    run = entered(Order.confirm_payment, "o-1")
     del run
     assert "the end of confirm_payment of Order 'o-1' (attempt 1) was not recorded" in caplog.text
     assert "stays locked until" in caplog.text

@@ -15,7 +15,7 @@ from tests.support.paced_clock import PATIENCE, PacedClock, beating_heart, heart
 from tests.support.recorder import recorded
 from tests.support.rows import stored
 from tests.support.shop import Order
-from tests.support.workers import Broken, die, succeed
+from tests.support.workers import Broken, die, entered, succeed
 
 pytestmark = pytest.mark.usefixtures("table", "task")
 
@@ -146,8 +146,7 @@ def test_ctrl_c_while_the_end_waits_for_a_beat_propagates_after_the_success_is_r
 def test_a_block_that_ends_in_the_thread_of_its_heartbeat_is_recorded(
     clock: PacedClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = Order.confirm_payment.start("o-1", heartbeat=True)
-    run.__enter__()
+    run = entered(Order.confirm_payment, "o-1", heartbeat=True)
     beating = beating_heart()
     monkeypatch.setattr(transitions, "extend", lambda *_: run.__exit__(None, None, None))
     clock.advance(THIRD)
@@ -171,8 +170,7 @@ def test_a_heartbeat_that_another_thread_ends_is_logged(
 
 
 def test_a_run_that_is_dropped_inside_of_its_block_is_not_kept_alive(clock: PacedClock) -> None:
-    run = Order.confirm_payment.start("o-1", heartbeat=True)
-    run.__enter__()
+    run = entered(Order.confirm_payment, "o-1", heartbeat=True)
     beating = beating_heart()
     del run
     gc.collect()

@@ -34,7 +34,7 @@ from tests.support.engines import only_moto
 from tests.support.network import unreached
 from tests.support.recorder import recorded
 from tests.support.shop import AppTask, Order
-from tests.support.workers import Broken, die, fail, succeed
+from tests.support.workers import Broken, die, entered, fail, succeed
 
 pytestmark = [pytest.mark.usefixtures("table"), only_moto]  # hooks are called beside the requests
 
@@ -412,8 +412,7 @@ def test_an_async_run_that_does_not_start_leaves_what_was_entered_in_its_own_con
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # the child starts no thread
 def test_a_process_that_was_forked_in_the_block_calls_no_hook_at_its_end(diary: Diary) -> None:
     Order.create("o-1")
-    run = STEP.start("o-1")
-    run.__enter__()
+    run = entered(STEP, "o-1")
     if (child := os.fork()) == 0:
         run.__exit__(None, None, None)
         os._exit(len(diary.entries))

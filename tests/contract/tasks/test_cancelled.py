@@ -15,7 +15,7 @@ from tests.support.network import Network, before
 from tests.support.recorder import recorded
 from tests.support.rows import change
 from tests.support.shop import AppTask
-from tests.support.workers import die, fail, succeed
+from tests.support.workers import die, entered, fail, succeed
 
 pytestmark = pytest.mark.usefixtures("table")
 
@@ -275,8 +275,7 @@ def test_a_member_whose_turn_has_passed_enters_its_group_again_for_the_branch_st
 
 def test_a_run_that_was_cancelled_with_a_branch_step_records_nothing_more() -> None:
     Sale.create("s-1")
-    run = Sale.pay.start("s-1")
-    run.__enter__()
+    run = entered(Sale.pay, "s-1")
     cancel(go_to=Sale.refund, even_running=True)
     with pytest.raises(Exception, match=r"ada cancelled the task \(by phone\)"):
         run.__exit__(None, None, None)

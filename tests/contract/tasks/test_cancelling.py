@@ -9,7 +9,7 @@ from pynamodb_tracker import LockLostError, TaskAlreadySucceededError, TaskIgnor
 from pynamodb_tracker.clock import StoppedClock
 from tests.support.network import Network, before
 from tests.support.shop import Order
-from tests.support.workers import die, fail
+from tests.support.workers import die, entered, fail
 
 pytestmark = pytest.mark.usefixtures("table", "task")
 
@@ -55,8 +55,7 @@ def test_a_cancelled_task_is_not_run_again_until_it_is_reopened() -> None:
 
 
 def test_a_run_whose_lock_had_expired_is_still_advised_to_take_a_longer_one(clock: StoppedClock) -> None:
-    slow = Order.confirm_payment.start("o-1")
-    slow.__enter__()
+    slow = entered(Order.confirm_payment, "o-1")
     clock.advance(timedelta(hours=1))
     cancel()
     with pytest.raises(LockLostError, match=r"ada ignored the task .* Use a longer lock_for"):
@@ -65,8 +64,7 @@ def test_a_run_whose_lock_had_expired_is_still_advised_to_take_a_longer_one(cloc
 
 @pytest.mark.parametrize("ends", [None, KeyboardInterrupt()], ids=["succeeds", "is released"])
 def test_a_run_that_ends_while_it_is_cancelled_is_decided_once(network: Network, ends: Any) -> None:
-    lives = Order.confirm_payment.start("o-1")
-    lives.__enter__()
+    lives = entered(Order.confirm_payment, "o-1")
     before(network, "UpdateItem", lambda: lives.__exit__(ends and type(ends), ends, None))
     if ends is None:
         with pytest.raises(TaskAlreadySucceededError):

@@ -26,7 +26,7 @@ from pynamodb_tracker.testing import stopped_clock
 from tests.support.network import Network, before, error, lose_response
 from tests.support.recorder import recorded
 from tests.support.shop import AppTask, Order
-from tests.support.workers import die, fail
+from tests.support.workers import die, entered, fail
 
 pytestmark = pytest.mark.usefixtures("table")
 
@@ -74,8 +74,7 @@ def test_a_task_is_cancelled_at_the_step_where_it_is_and_once(state: str) -> Non
 
 def test_a_running_task_records_nothing_more() -> None:
     Order.create("o-1")
-    run = Order.confirm_payment.start("o-1")
-    run.__enter__()
+    run = entered(Order.confirm_payment, "o-1")
     with pytest.raises(TaskLockedError, match=r"held by .* even_running=True takes it away"):
         cancel()
     assert cancel(even_running=True).running
@@ -93,8 +92,7 @@ def test_a_task_whose_worker_has_died_is_not_running(stopped_clock: StoppedClock
 
 def test_a_success_in_between_is_followed_to_the_next_step(network: Network) -> None:
     Order.create("o-1")
-    run = Order.confirm_payment.start("o-1")
-    run.__enter__()
+    run = entered(Order.confirm_payment, "o-1")
     before(network, "UpdateItem", lambda: run.__exit__(None, None, None))
     done = cancel(even_running=True)
     assert done.task.cancelled is not None
@@ -110,8 +108,7 @@ def test_a_claim_in_between_is_cancelled(network: Network) -> None:
 
 def test_the_last_success_wins_and_is_named(network: Network) -> None:
     Order.create("o-1", state=Order.deliver.pending)
-    run = Order.deliver.start("o-1")
-    run.__enter__()
+    run = entered(Order.deliver, "o-1")
     before(network, "UpdateItem", lambda: run.__exit__(None, None, None))
     with pytest.raises(TaskAlreadySucceededError, match=r"cannot cancel Order 'o-1': it is deliver succeeded"):
         cancel(even_running=True)
@@ -368,8 +365,7 @@ def test_a_running_child_is_taken_away_only_if_that_is_asked_for() -> None:
 def test_an_order_with_three_children_of_which_one_is_running(go_to: Any, effect: str) -> None:
     Crate.create("c")
     Crate.split.run("c", lambda ctx: [ctx.create(Slip, each, wait=True) for each in ("a", "b", "s")])
-    run = Slip.print.start("b")
-    run.__enter__()
+    run = entered(Slip.print, "b")
     with pytest.raises(TaskLockedError, match="cannot cancel Slip 'b': it is print in_progress, attempt 1, held by"):
         Crate.cancel("c", reason="by phone", children=True, go_to=go_to)
     assert {Slip.get_task(each).cancelled for each in "abs"} == {Crate.get_task("c").cancelled} == {None}

@@ -27,7 +27,7 @@ from tests.support.network import Answer, Network, Request, passing, unheard
 from tests.support.recorder import recorded
 from tests.support.rows import change, client, stored
 from tests.support.shop import AppTask
-from tests.support.workers import die, succeed
+from tests.support.workers import die, entered, succeed
 
 pytestmark = pytest.mark.usefixtures("table")
 
@@ -104,8 +104,7 @@ def test_any_number_of_calls_during_a_run_make_one_run_more(clock: StoppedClock)
 
 def test_taking_in_is_two_requests_more() -> None:
     ask("a")
-    started = Cursor.step.start("c")
-    started.__enter__()
+    started = entered(Cursor.step, "c")
     ask("b")
     with recorded() as requests:
         started.__exit__(None, None, None)
@@ -302,8 +301,7 @@ def test_a_command_in_the_middle_of_a_run_leaves_it(end: str) -> None:
 
 def test_a_takeover_leaves_it_to_the_success_of_the_next_worker(clock: StoppedClock) -> None:
     ask("a")
-    frozen = Cursor.step.start("c")
-    frozen.__enter__()
+    frozen = entered(Cursor.step, "c")
     ask("b")
     clock.advance(HOUR)
     with Cursor.step.start("c") as ctx:

@@ -20,7 +20,7 @@ from pynamodb_tracker.model.worker_name import this_worker
 from tests.support.network import Network, before, error, unreached
 from tests.support.rows import stored
 from tests.support.shop import Order, Receipt
-from tests.support.workers import die, fail
+from tests.support.workers import die, entered, fail
 
 pytestmark = pytest.mark.usefixtures("table", "task")
 
@@ -76,8 +76,7 @@ def test_a_run_that_loses_its_lock_after_an_earlier_unlock_is_not_told_of_that(c
     die(Order.confirm_payment, "o-1")
     unlock()
     clock.advance(timedelta(seconds=1))
-    slow = Order.confirm_payment.start("o-1")
-    slow.__enter__()
+    slow = entered(Order.confirm_payment, "o-1")
     clock.advance(timedelta(minutes=6))
     die(Order.confirm_payment, "o-1")
     with pytest.raises(LockLostError, match=r"in_progress, last claimed by .*Use a longer lock_for"):
@@ -174,8 +173,7 @@ def test_an_unlock_of_a_step_that_no_worker_can_hold_is_refused(step: BoundStep[
 
 
 def test_a_task_that_its_worker_ended_meanwhile_stays_as_that_left_it(network: Network) -> None:
-    lives = Order.confirm_payment.start("o-1")
-    lives.__enter__()
+    lives = entered(Order.confirm_payment, "o-1")
     before(network, "UpdateItem", lambda: lives.__exit__(None, None, None))
     with pytest.raises(TaskAlreadySucceededError):
         unlock()

@@ -279,29 +279,22 @@ def test_an_urgent_task_that_does_not_wait_is_in_its_ordinary_shard(history: Cal
     assert not in_lane()
 
 
-def by_run_all(ran: list[str]) -> None:
-    Express.pack.run_all(lambda ctx: ran.append(ctx.task.task_id))
+def worked(ran: list[str]) -> Callable[[Any], None]:
+    return lambda ctx: ran.append(ctx.task.task_id)
 
 
-def by_worker(ran: list[str]) -> None:
-    Worker({Express.pack: lambda ctx: ran.append(ctx.task.task_id)}, threads=1).run(until_idle=True)
+WAYS: dict[str, Callable[[list[str]], object]] = {
+    "run_all": lambda ran: Express.pack.run_all(worked(ran)),
+    "Worker": lambda ran: Worker({Express.pack: worked(ran)}, threads=1).run(until_idle=True),
+    "retry_handler": lambda ran: retry_handler(Express.pack, worked(ran), threads=1)({}, None),
+    "due": lambda ran: ran.extend(task.task_id for task in Express.pack.due()),
+    "due_ids": lambda ran: ran.extend(Express.pack.due_ids()),
+}
 
 
-def by_retry_handler(ran: list[str]) -> None:
-    retry_handler(Express.pack, lambda ctx: ran.append(ctx.task.task_id), threads=1)({}, None)
-
-
-def by_due(ran: list[str]) -> None:
-    ran += [task.task_id for task in Express.pack.due()]
-
-
-def by_due_ids(ran: list[str]) -> None:
-    ran += Express.pack.due_ids()
-
-
-@pytest.mark.parametrize("way", [by_run_all, by_worker, by_retry_handler, by_due, by_due_ids])
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 def test_urgent_tasks_are_first_among_others_that_are_older(
-    way: Callable[[list[str]], None], clock: StoppedClock
+    way: Callable[[list[str]], object], clock: StoppedClock
 ) -> None:
     Express.create_many(f"old-{number}" for number in range(60))
     clock.advance(HOUR)
