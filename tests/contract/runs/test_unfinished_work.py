@@ -52,23 +52,17 @@ UNFINISHED = [
 ]
 
 
-def assert_failed(remedy: str) -> None:
+@pytest.mark.parametrize("way", ["run", "run_all"])
+@pytest.mark.parametrize(("function", "remedy"), UNFINISHED)
+def test_a_function_whose_work_is_not_done_fails_the_task(function: Any, remedy: str, way: str) -> None:
+    if way == "run":
+        with pytest.raises(TypeError, match=remedy):
+            STEP.run("o-1", function)
+    else:
+        assert STEP.run_all(function, limit=1).failed == ["o-1"]
     task = Order.get_task("o-1")
     assert (task.state, task.attempt, task.errors[-1].type) == (STEP.failed, 1, "TypeError")
     assert re.search(remedy, task.errors[-1].message)
-
-
-@pytest.mark.parametrize(("function", "remedy"), UNFINISHED)
-def test_a_run_of_a_function_whose_work_is_not_done_fails(function: Any, remedy: str) -> None:
-    with pytest.raises(TypeError, match=remedy):
-        STEP.run("o-1", function)
-    assert_failed(remedy)
-
-
-@pytest.mark.parametrize(("function", "remedy"), UNFINISHED)
-def test_a_batch_of_a_function_whose_work_is_not_done_fails(function: Any, remedy: str) -> None:
-    assert STEP.run_all(function, limit=1).failed == ["o-1"]
-    assert_failed(remedy)
 
 
 def test_a_worker_with_a_function_whose_work_is_not_done_fails_the_task() -> None:
