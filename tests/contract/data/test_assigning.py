@@ -73,20 +73,17 @@ def test_a_name_of_the_class_cannot_be_assigned(name: str) -> None:
         assign(name, 1)
 
 
-def test_an_undeclared_attribute_is_an_error_with_a_hint_at_what_was_meant() -> None:
-    with pytest.raises(AttributeError, match=r"Order\.amont is not declared; did you mean 'amount'\?"):
-        assign("amont", 1)
-
-
-def test_a_hint_is_given_at_data_as_well() -> None:
-    with pytest.raises(AttributeError, match="did you mean 'data'"):
-        assign("dta", {})
-
-
-def test_no_hint_is_given_where_nothing_is_near() -> None:
-    with pytest.raises(AttributeError) as caught:
-        assign("zzz", 1)
-    assert "did you mean" not in str(caught.value)
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("amont", r"Order\.amont is not declared; did you mean 'amount'\?"),
+        ("dta", ".*did you mean 'data'"),
+        ("zzz", "(?!.*did you mean)"),
+    ],
+)
+def test_an_undeclared_attribute_is_an_error_with_a_hint_if_something_is_near(name: str, told: str) -> None:
+    with pytest.raises(AttributeError, match=f"(?s)^{told}"):
+        assign(name, 1)
 
 
 def test_a_property_of_the_users_own_can_be_assigned() -> None:

@@ -25,7 +25,7 @@ from tests.support.shop import AppTask, Order
 pytestmark = pytest.mark.usefixtures("table", "clock")
 
 KB = 1024
-LARGE = {"text": "x" * 20 * KB}
+LARGE, OTHER = {"text": "x" * 20 * KB}, {"text": "y" * 20 * KB}
 
 
 class Report(AppTask):
@@ -102,25 +102,22 @@ def test_however_often_it_is_written_there_are_two_slots() -> None:
     assert sorted(off_row_keys()) == ["order#data#A#0", "order#data#B#0"]
 
 
-def test_a_run_that_does_not_use_data_neither_reads_nor_writes_it() -> None:
+@pytest.mark.parametrize(
+    ("use", "operations", "data"),
+    [
+        (lambda task: setattr(task, "amount", 1), ["UpdateItem", "UpdateItem"], LARGE),
+        (lambda task: (task.data["text"], task.data), ["UpdateItem", "BatchGetItem", "UpdateItem"], LARGE),
+        (lambda task: setattr(task, "data", OTHER), ["UpdateItem", "PutItem", "UpdateItem"], OTHER),
+    ],
+    ids=["not used", "read", "replaced"],
+)
+def test_a_run_reads_data_once_if_it_reads_it_and_writes_it_if_it_changes(
+    use: Callable[[Order], object], operations: list[str], data: dict[str, str]
+) -> None:
     Order.create("o-1", data=LARGE)
     with recorded() as requests:
-        Order.confirm_payment.run("o-1", lambda ctx: setattr(ctx.task, "amount", 1))
-    assert (requests.operations, Order.get_task("o-1").data) == (["UpdateItem", "UpdateItem"], LARGE)
-
-
-def test_a_run_that_only_reads_data_reads_it_once() -> None:
-    Order.create("o-1", data=LARGE)
-    with recorded() as requests:
-        Order.confirm_payment.run("o-1", lambda ctx: (ctx.task.data["text"], ctx.task.data))
-    assert requests.operations == ["UpdateItem", "BatchGetItem", "UpdateItem"]
-
-
-def test_a_run_that_replaces_data_does_not_read_it() -> None:
-    Order.create("o-1", data=LARGE)
-    with recorded() as requests:
-        write({"text": "y" * 20 * KB})
-    assert requests.operations == ["UpdateItem", "PutItem", "UpdateItem"]
+        Order.confirm_payment.run("o-1", lambda ctx: use(ctx.task))
+    assert (requests.operations, Order.get_task("o-1").data) == (operations, data)
 
 
 @pytest.mark.parametrize(

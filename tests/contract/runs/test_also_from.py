@@ -120,16 +120,18 @@ def test_own_states_among_the_further_ones_change_nothing() -> None:
         assert ctx.attempt == 2
 
 
-def test_the_usual_start_still_costs_one_request() -> None:
-    Document.create("d-1", state=Document.archive.pending)
+@pytest.mark.parametrize(
+    ("state", "operations"),
+    [
+        (Document.archive.pending, ["UpdateItem"]),
+        (Document.translate.ignored, ["UpdateItem", "GetItem", "UpdateItem"]),
+    ],
+    ids=str,
+)
+def test_only_a_start_from_a_further_state_costs_three_requests(state: Any, operations: list[str]) -> None:
+    Document.create("d-1", state=state)
     with recorded() as requests, Document.archive.start("d-1"):
-        assert requests.operations == ["UpdateItem"]
-
-
-def test_a_start_from_a_further_state_costs_three_requests() -> None:
-    Document.create("d-1", state=Document.translate.ignored)
-    with recorded() as requests, Document.archive.start("d-1"):
-        assert requests.operations == ["UpdateItem", "GetItem", "UpdateItem"]
+        assert requests.operations == operations
 
 
 def test_a_start_from_a_further_state_works_without_detailed_errors() -> None:
