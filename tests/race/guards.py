@@ -20,9 +20,7 @@ from pynamodb_tracker.features import repeats as of_repeats
 from pynamodb_tracker.features import signals as of_signals
 from pynamodb_tracker.features.checkpoints import Parts
 from pynamodb_tracker.features.children import joins as of_joins
-from pynamodb_tracker.features.children.follow_ups import FollowUps
 from pynamodb_tracker.features.groups import queue as groups
-from pynamodb_tracker.model import references
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.transitions import claims, ending, success
 from pynamodb_tracker.transitions import commands as by_command
@@ -295,16 +293,6 @@ def create_pending_without_a_token(patch: Patch) -> None:
     patch.setattr(claims, "build_pending_task", build_pending_task)
 
 
-def trust_any_follow_up(patch: Patch) -> None:
-    """Treat any task that exists as created by this one."""
-    patch.setattr(FollowUps, "_check_creator", lambda *_: None)
-
-
-def one_round(patch: Patch) -> None:
-    """Refer to a task without its round."""
-    patch.setattr(references, "round_of", lambda _: "")
-
-
 def leaving_out_of_slots(name: str) -> Callable[[Patch], None]:
     """Let a condition hold in all writes of slots."""
     return lambda patch: patch.setattr(limit, name, f"(attribute_not_exists(nothing) OR {vars(limit)[name]})")
@@ -425,9 +413,6 @@ GUARDS = [
     Guard("MERGE the values as seen", merges.written_by_another_program, Without("value_seen", "merge")),
     Guard("token on MERGE", merges.begun_anew_with_an_old_token, Without("later_token", "merge")),
     Guard("format on MERGE", merges.asked_of_a_later_version, Without("known_format", "merge")),
-    Guard("FOLLOW-UP that is not there", follow_ups.created_over_one_that_ran, create_whatever_is_there),
-    Guard("FOLLOW-UP of my own", follow_ups.taken_for_a_follow_up, trust_any_follow_up),
-    Guard("FOLLOW-UP of the same round", follow_ups.taken_for_one_of_this_life, one_round),
     Guard("MINE before the success", follow_ups.created_without_the_lock, Without("held_by_run", "check")),
     Guard("SETTLE before a failure", follow_ups.failed_although_it_succeeded, settle_nothing),
     Guard("format on COUNT", joins.counted_for_a_later_version, Without("known_format")),

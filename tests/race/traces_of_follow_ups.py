@@ -11,41 +11,6 @@ from tests.support.proxy_rules import arrive, in_turn
 from tests.support.world import OVER, World, fail
 
 
-def succeed_with_child(world: World, **options: Any) -> None:
-    """Run the task, with a follow-up."""
-    with world.mine.confirm.start("o", **options) as ctx:
-        ctx.create(world.mine, "child")
-
-
-def created_over_one_that_ran(world: World) -> bool:
-    """Return whether the second success of a step creates a follow-up that has run since the first one."""
-    world.mine.create("o")
-    succeed_with_child(world)
-    world.theirs.confirm.run("child", lambda _: None)
-    succeed_with_child(world, also_from=(world.mine.ship.pending,))
-    return bool(world.theirs.get_task("child").state != world.theirs.ship.pending)
-
-
-def taken_for_a_follow_up(world: World) -> bool:
-    """Return whether a success is recorded whose follow-up has the id of another task."""
-    world.theirs.create("child")
-    world.mine.create("o")
-    with contextlib.suppress(TaskAlreadyExistsError):
-        succeed_with_child(world)
-    return bool(world.task.state == world.mine.ship.pending)
-
-
-def taken_for_one_of_this_life(world: World) -> bool:
-    """Return whether a success is recorded whose follow-up was created by a task of the same id, deleted since."""
-    world.mine.create("o")
-    succeed_with_child(world)
-    world.theirs.delete_task("o")
-    world.mine.create("o")
-    with contextlib.suppress(TaskAlreadyExistsError):
-        succeed_with_child(world)
-    return bool(world.task.state == world.mine.ship.pending)
-
-
 def created_without_the_lock(world: World) -> bool:
     """Return whether a worker that was frozen creates what comes before its success, after another one has failed."""
     world.mine.create("o")
