@@ -108,16 +108,11 @@ def test_scan_of_the_table_returns_instances_of_the_classes_that_claim_the_use_c
     assert kinds(AppTask.scan()) == {(Order, "x"), (Parcel, "x")}
 
 
-def test_query_of_a_task_id_returns_all_that_the_table_has_of_it() -> None:
+def test_query_of_a_task_id_returns_all_that_the_table_has_of_it_or_the_task_of_a_use_case() -> None:
     Order.create("x")
     Parcel.create("x")
     Order.create("y")
     assert kinds(AppTask.query("x")) == kinds(Order.query("x")) == {(Order, "x"), (Parcel, "x")}
-
-
-def test_query_of_a_task_id_can_be_narrowed_to_a_use_case() -> None:
-    Order.create("x")
-    Parcel.create("x")
     assert kinds(AppTask.query("x", AppTask.use_case_id == "parcel")) == {(Parcel, "x")}
 
 

@@ -512,13 +512,6 @@ def test_another_callers_merge_in_between_is_not_overwritten(network: Network) -
     assert pages() == ["a", "b", "c"]
 
 
-def test_another_programs_update_in_between_is_not_overwritten(network: Network) -> None:
-    count("a")
-    before(network, "UpdateItem", lambda: Index.get_task("i-1").update([Index.pages.set(["a", "x"])]))
-    count("b")
-    assert pages() == ["a", "x", "b"]
-
-
 def test_a_due_time_that_moved_in_between_is_not_overwritten(network: Network, clock: StoppedClock) -> None:
     ask("a", due_time=24 * HOUR)
     reopened_at = clock.now()
