@@ -1,18 +1,14 @@
 """Rules of the lock protocol that do not depend on a single guard."""
 
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from pynamodb_tracker.writes import lock as lock_module
-from tests.support.fixtures import Frozen
 from tests.support.world import fail
 
 pytestmark = pytest.mark.usefixtures("stopped_clock")
-
-Freeze = Callable[..., Frozen]
 
 
 @pytest.mark.parametrize("behind", ["reopen", "ignore"])

@@ -5,7 +5,6 @@ from functools import partial
 from typing import Any
 
 from pynamodb_tracker import TaskFormatError
-from pynamodb_tracker.clock import NEVER
 from tests.race.traces_of_commands import later_version
 from tests.support.world import World
 
@@ -29,10 +28,6 @@ def end(order: Any, *children: str) -> None:
 def begin(world: World, *children: str) -> None:
     world.mine.create("o")
     wait_for(world.theirs, *children)
-
-
-def never_starts(world: World) -> bool:
-    return bool(world.task.due_time == NEVER and not world.task.blockers)
 
 
 def second_success(world: World) -> bool:

@@ -2,7 +2,6 @@
 
 import contextlib
 from collections.abc import Mapping
-from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -13,8 +12,6 @@ from tests.race.traces_of_commands import later_version
 from tests.support.proxy_rules import arrive
 from tests.support.rows import change
 from tests.support.world import World
-
-DAY = timedelta(days=1)
 
 
 def add(task: Any, new: Mapping[str, Any]) -> None:

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from pynamodb_tracker import ExecutionContext, LockLostError, TaskIgnoredError
+from pynamodb_tracker import LockLostError, TaskIgnoredError
 from pynamodb_tracker.clock import StoppedClock
 from tests.support.shop import Order, created
 from tests.support.workers import Broken, FrozenError, die, fail, succeed
@@ -15,8 +15,6 @@ from tests.support.workers import Broken, FrozenError, die, fail, succeed
 pytestmark = pytest.mark.usefixtures("client", "table", "task")
 
 OVER = timedelta(minutes=5, seconds=3)
-
-Ctx = ExecutionContext[Order]
 
 
 def lost_to_two_others() -> None:
