@@ -11,6 +11,7 @@ import pytest
 from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker.dynamodb import batch_execute, write_batcher
+from pynamodb_tracker.dynamodb.connection import sharing_requests
 from pynamodb_tracker.presentation.times import spread
 from pynamodb_tracker.testing import StoppedClock
 from tests.engine.engine import Engine
@@ -86,8 +87,9 @@ class Work:
 
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let writes that are about to be sent meet on a slow machine, too: it is no matter of milliseconds here."""
-    monkeypatch.setattr(write_batcher, "_LONGEST_WAIT", 1.0)
+    """Let writes meet on a slow machine, too: they wait for all threads that run a task, and not only milliseconds."""
+    monkeypatch.setattr(write_batcher, "_LONGEST_WAIT", 10.0)
+    monkeypatch.setattr(write_batcher.WriteBatcher, "pausing", lambda _: sharing_requests(None))
 
 
 @pytest.fixture

@@ -284,6 +284,10 @@ def test_run_all_reads_a_page_of_tasks_at_a_time(monkeypatch: pytest.MonkeyPatch
     assert (operations[:first], operations[first:].count("Query")) == (["Query"] * 3, 1)
 
 
+def test_run_all_of_nothing_reports_nothing() -> None:
+    assert Order.confirm_payment.run_all(nothing) == Report()
+
+
 def test_a_report_is_printed_in_words() -> None:
     Order.create_many(["o-1", "o-2"])
     assert str(Order.confirm_payment.run_all(nothing)) == "2 succeeded, 0 failed, 0 ignored, 0 refused"

@@ -57,6 +57,13 @@ def test_the_context_has_the_row_as_it_was_claimed() -> None:
         assert ctx.task.state == Order.confirm_payment.in_progress
 
 
+def test_data_of_a_new_task_is_an_empty_dictionary_to_be_filled() -> None:
+    with Order.confirm_payment.start("o-1") as ctx:
+        assert ctx.task.data == {}
+        ctx.task.data["receipt"] = "r-1"
+    assert Order.get_task("o-1").data == {"receipt": "r-1"}
+
+
 @created(amount=4200, tracking_no="T-1", data={"a": 1})
 def test_only_what_changed_is_written_and_no_value_that_is_assigned_again() -> None:
     with recorded() as requests, Order.confirm_payment.start("o-1") as ctx:

@@ -97,6 +97,11 @@ def test_create_many_takes_ids_and_mappings(clock: StoppedClock) -> None:
     assert (task.amount, task.due_time, Order.get_task("o-3").state) == (5, later, Order.ship.pending)
 
 
+def test_create_many_of_nothing_does_nothing() -> None:
+    with recorded() as requests:
+        assert (Order.create_many([]), requests) == (Report(), [])
+
+
 def test_create_many_reports_what_exists_and_what_cannot_be_stored_and_continues() -> None:
     Order.create("o-1", amount=1)
     report = Order.create_many(["o-1", {"task_id": "o-2", "amount": "a lot"}, "o-3"])
