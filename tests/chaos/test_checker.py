@@ -1,30 +1,19 @@
 """The checker finds each broken promise in a handmade history, and nothing in a correct one."""
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from tests.chaos import (
-    breaks,
-    breaks_of_branches,
-    breaks_of_ledger,
-    breaks_of_people,
-    breaks_of_queues,
-    breaks_of_slots,
-    queue_story,
-)
+from tests.chaos.breaks import BREAKS, Action, did, got, paused, slot
 from tests.chaos.checker import OF_ROWS, OF_RUNS, violations
 from tests.chaos.events import Event, Log, read
 from tests.chaos.faults import drawn
 from tests.chaos.nemesis import blows
+from tests.chaos.queue_story import change_queue, told
 from tests.chaos.script import script
 from tests.chaos.settings import Settings
-from tests.chaos.story import Story, sound
-
-PARTS = (breaks, breaks_of_branches, breaks_of_ledger, breaks_of_people, breaks_of_queues, breaks_of_slots)
-BREAKS = [(promise, each) for part in PARTS for promise, many in part.BREAKS.items() for each in many]
-CHECKS = (*OF_RUNS, *OF_ROWS)
+from tests.chaos.story import sound
 
 
 def test_a_history_without_a_fault_breaks_no_promise() -> None:
@@ -33,11 +22,19 @@ def test_a_history_without_a_fault_breaks_no_promise() -> None:
     assert violations(story.history, story.final) == []
 
 
-@pytest.mark.parametrize(("promise", "broken"), BREAKS)
-def test_a_broken_promise_is_found(promise: str, broken: Callable[[Story], None]) -> None:
+@pytest.mark.parametrize(
+    ("promise", "actions"),
+    [
+        pytest.param(promise, actions, id=f"{promise}: {name}")
+        for promise, ways in BREAKS.items()
+        for name, actions in ways.items()
+    ],
+)
+def test_a_broken_promise_is_found(promise: str, actions: Sequence[Action]) -> None:
     story = sound()
 
-    broken(story)
+    for act in actions:
+        act(story)
 
     assert promise in {violation.promise for violation in violations(story.history, story.final)}
 
@@ -65,7 +62,7 @@ def test_a_claim_that_a_person_released_before_its_answer_arrived_may_be_taken_a
 
 
 def test_every_check_is_tried_on_a_history_that_it_refuses() -> None:
-    assert {check.__name__.replace("_", " ") for check in CHECKS} == {promise for promise, _ in BREAKS}
+    assert {check.__name__.replace("_", " ") for check in (*OF_RUNS, *OF_ROWS)} == BREAKS.keys()
 
 
 def test_a_success_without_an_answer_may_be_on_record_or_not() -> None:
@@ -114,7 +111,7 @@ def test_a_claim_whose_error_says_so_may_have_left_a_lock() -> None:
 @pytest.mark.parametrize("excuse", ["too soon", "too late", "frozen", "unread", "resumed", "by name"])
 def test_a_step_may_start_while_nobody_can_know_that_it_is_paused(excuse: str) -> None:
     story = sound()
-    run = breaks_of_branches.paused(story, {"too soon": 15.5, "too late": 23.0}.get(excuse, 17.0))
+    run = paused(story, {"too soon": 15.5, "too late": 23.0}.get(excuse, 17.0))
     run.controlled = excuse != "by name"
     if excuse == "frozen":
         story.history.frozen[run.worker].append((5.0, 14.0))
@@ -129,9 +126,8 @@ def test_a_step_may_start_while_nobody_can_know_that_it_is_paused(excuse: str) -
 
 def test_a_part_whose_result_is_not_known_to_be_stored_may_be_done_again() -> None:
     story = sound()
-    for fence in (1, 2):
-        breaks_of_branches.do(story, fence, stored=fence == 2)
-    story.run(3).got.append(breaks_of_branches.part(2))
+    for act in (did(1, stored=False), did(2), got(3, 2)):
+        act(story)
 
     assert violations(story.history, story.final) == []
 
@@ -162,19 +158,19 @@ def test_nobody_knows_which_claim_a_release_without_an_answer_has_released() -> 
 
 def test_a_slot_whose_response_came_after_its_end_was_never_held() -> None:
     story = sound()
-    breaks_of_slots.told(story, 1.0, "take", "a", left=2.0)
-    breaks_of_slots.told(story, 2.5, "take", "b", left=-0.1)
+    for act in (slot(1.0, "take", "a", left=2.0), slot(2.5, "take", "b", left=-0.1)):
+        act(story)
 
     assert violations(story.history, story.final) == []
 
 
 def test_a_cancelled_report_that_was_reopened_continues_after_its_branch() -> None:
     story = sound()
-    queue_story.change_queue(story.final, "report/r", marks=[(90, 1), (10, 2), (20, 3)])
+    change_queue(story.final, "report/r", marks=[(90, 1), (10, 2), (20, 3)])
     story.history.queues = [event for event in story.history.queues if (event.kind, event.task) != ("done", "report/r")]
     assert [each.promise for each in violations(story.history, story.final)] == ["steps of queues take turns"]
 
-    queue_story.told(story.history, "command", "report/r", what="reopen")
+    told(story.history, "command", "report/r", what="reopen")
 
     assert violations(story.history, story.final) == []
 
