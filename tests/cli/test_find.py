@@ -12,6 +12,8 @@ from tests.cli.command import run
 from tests.cli.shop import DeskTask, Letter, Parcel
 from tests.support.rows import change
 
+pytestmark = pytest.mark.usefixtures("desk")
+
 DESK, LETTER = "tests.cli.shop:DeskTask", "tests.cli.shop:Letter"
 
 
@@ -32,7 +34,6 @@ def found(*options: str, of: str = DESK) -> list[str]:
     return [each["task_id"] for each in json.loads(ended.out)]
 
 
-@pytest.mark.usefixtures("desk")
 def test_tasks_of_all_use_cases_are_found_with_their_states() -> None:
     ended = run("find", "customer=c-7", of=DESK)
     assert (ended.code, ended.err) == (0, "")
@@ -44,7 +45,6 @@ def test_tasks_of_all_use_cases_are_found_with_their_states() -> None:
     assert filtered.out == "no matching task of Letter has customer=c-7\n"
 
 
-@pytest.mark.usefixtures("desk")
 def test_options_narrow_the_search() -> None:
     assert found("--newest", "--limit", "2") == ["p-1", "l-2"]
     assert found("--since", "2h") == ["l-1", "l-2", "p-1"]
@@ -64,14 +64,12 @@ def test_options_narrow_the_search() -> None:
         (["customer=c-7", "--state", "sent"], "'sent' is not a state: write STEP.STATUS"),
     ],
 )
-@pytest.mark.usefixtures("desk")
 def test_what_cannot_be_searched_is_refused(arguments: list[str], why: str) -> None:
     ended = run("find", *arguments, of=LETTER)
     assert (ended.code, ended.out) == (2, "")
     assert why in ended.err
 
 
-@pytest.mark.usefixtures("desk")
 def test_the_doctor_finds_what_an_index_cannot_have_before_it_is_added() -> None:
     assert "customer" not in run("doctor", "--before-index", of=DESK).out
     change(Letter, "l-0", customer={"S": "é" * 513})
@@ -82,7 +80,6 @@ def test_the_doctor_finds_what_an_index_cannot_have_before_it_is_added() -> None
     assert (ended.code, finding["severity"], finding["found"]) == (1, "danger", "letter 'l-0' (1,026 bytes)")
 
 
-@pytest.mark.usefixtures("desk")
 def test_what_is_loaded_is_found(tmp_path: Path) -> None:
     file = tmp_path / "tasks.jsonl"
     file.write_text('{"task_id": "l-8", "customer": "c-8"}\n{"task_id": "l-9", "customer": ""}\n', encoding="utf-8")

@@ -10,6 +10,8 @@ from tests.cli.command import APP, read, run
 from tests.cli.shop import Invoice, Order, refuse
 from tests.support.rows import park
 
+pytestmark = pytest.mark.usefixtures("store")
+
 
 def fail(task_id: str) -> None:
     with pytest.raises(ConnectionError):
@@ -88,13 +90,11 @@ def test_tasks_that_wait_for_others_are_listed_with_what_they_wait_for(store: St
     assert run("list", "--waiting").out == "no task of Order waits for others\n"
 
 
-@pytest.mark.usefixtures("store")
 @pytest.mark.parametrize("words", [[], ["pay.failed", "--waiting"], ["--waiting", "--latest-due"]])
 def test_what_list_cannot_combine_is_refused(words: list[str]) -> None:
     assert run("list", *words).code == 2
 
 
-@pytest.mark.usefixtures("store")
 def test_it_says_when_there_are_more_than_it_shows() -> None:
     Order.create_many(f"o-{number:02}" for number in range(51))
     first = run("list", "pay.pending")
@@ -103,14 +103,12 @@ def test_it_says_when_there_are_more_than_it_shows() -> None:
     assert (len(everything.lines), everything.err) == (52, "")
 
 
-@pytest.mark.usefixtures("store")
 def test_a_state_without_tasks_is_reported_in_words_and_an_empty_array() -> None:
     assert run("list", "ship.ignored").out == "no task of Order is ship.ignored\n"
     assert run("list", "ship.ignored", "--until", "2d").out == "no matching task of Order is ship.ignored\n"
     assert read("list", "ship.ignored") == []
 
 
-@pytest.mark.usefixtures("store")
 def test_json_has_attributes_and_leaves_data_out() -> None:
     Order.create("o-1", amount=42, data={"large": True})
     (task,) = read("list", "pay.pending")
@@ -118,7 +116,6 @@ def test_json_has_attributes_and_leaves_data_out() -> None:
     assert task["attributes"] == {"amount": 42}
 
 
-@pytest.mark.usefixtures("store")
 @pytest.mark.parametrize(
     ("name", "words"),
     [
@@ -183,7 +180,6 @@ def test_with_all_stuck_shows_live_locks_and_their_workers_too(store: StoppedClo
     assert run("stuck", "--all").code == 0
 
 
-@pytest.mark.usefixtures("store")
 def test_nothing_stuck_exits_with_0() -> None:
     Order.create("o-1")
     Order.pay.start("o-1").__enter__()
@@ -215,7 +211,6 @@ def test_ids_and_errors_cannot_steer_the_terminal(store: StoppedClock) -> None:
         assert not {each for each in ended.out + ended.err if not each.isprintable()} - {"\n"}, arguments
 
 
-@pytest.mark.usefixtures("store")
 def test_a_whole_table_is_searched_for_a_task_and_for_those_that_wait() -> None:
     table = "tests.cli.shop:StoreTask"
     Order.create("o-1", wait_for=Order.paid)
@@ -226,13 +221,9 @@ def test_a_whole_table_is_searched_for_a_task_and_for_those_that_wait() -> None:
     assert (missing.code, missing.err) == (1, "Invoice or Order 'o-2' does not exist\n")
     Invoice.create("o-1")
     twice = run("show", "o-1", of=table)
-    assert (twice.code, twice.err) == (
-        2,
-        "2 use cases have a task 'o-1': add --use-case invoice or --use-case order\n",
-    )
+    assert (twice.code, twice.err) == (2, "2 use cases have a task 'o-1': add --use-case invoice or --use-case order\n")
 
 
-@pytest.mark.usefixtures("store")
 def test_a_table_class_needs_the_name_of_one_of_its_use_cases() -> None:
     Order.create("o-1")
     table = "tests.cli.shop:StoreTask"

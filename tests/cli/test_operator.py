@@ -14,6 +14,8 @@ from tests.cli.shop import Invoice, Order
 from tests.support.rows import change
 from tests.support.workers import die
 
+pytestmark = pytest.mark.usefixtures("store")
+
 TABLE = "tests.cli.shop:StoreTask"
 
 
@@ -61,7 +63,6 @@ def test_the_first_with_an_error_are_reopened_so_many_a_minute(store: StoppedClo
         assert run("reopen", *wrong).code == 2
 
 
-@pytest.mark.usefixtures("store")
 @pytest.mark.parametrize("command", [("reopen",), ("ignore", "--reason", "lost")])
 @pytest.mark.parametrize("targets", [("ship.failed", "--since", "1h"), ("-",)])
 def test_a_selection_without_tasks_is_reported(command: tuple[str, ...], targets: tuple[str, ...]) -> None:
@@ -97,7 +98,6 @@ def test_the_dry_run_of_a_rate_says_how_many_are_due_at_once(store: StoppedClock
     assert ended.err == "dry run: 5 tasks would be reopened, at most 2 of them due at once\n"
 
 
-@pytest.mark.usefixtures("store")
 def test_a_rate_follows_the_order_of_the_tasks_whichever_thread_is_first(monkeypatch: pytest.MonkeyPatch) -> None:
     def backwards(change: Callable[[object], None], items: Iterable[object], *_: object) -> None:
         for item in reversed(list(items)):
@@ -121,7 +121,6 @@ def test_how_many_are_due_at_once_in_spite_of_a_rate_is_said(store: StoppedClock
     assert run("reopen", "ship", "new-1", "--rate", "50/m").err == ""
 
 
-@pytest.mark.usefixtures("store")
 def test_a_step_is_taken_with_its_use_case() -> None:
     fail_at_ship("new-1", "new-2")
     assert run("run", "Order.ship", "tests.cli.shop:charge", "new-1").code == 0
@@ -179,7 +178,6 @@ def test_a_schedule_that_stands_still_is_marked_as_overdue(store: StoppedClock) 
     assert (ended.code, ended.lines[1].endswith("overdue for 19h")) == (1, True), ended.lines
 
 
-@pytest.mark.usefixtures("store")
 def test_a_running_order_is_cancelled_with_one_command() -> None:
     with pytest.raises(LockLostError), Order.pay.start(Order.create("o-1").task_id):
         assert run("cancel", "o-1", "--even-running", "--reason", "the customer called").code == 0
@@ -213,7 +211,6 @@ def test_top_shows_the_worst_first_and_what_has_no_room_by_a_key_until_q(
     assert "↑" in screen.text
 
 
-@pytest.mark.usefixtures("store")
 def test_a_list_of_a_whole_table_and_of_an_error() -> None:
     fail_at_ship("new-1", "old-1")
     found = run("list", "ship.failed", "--error-contains", "street", of=TABLE)

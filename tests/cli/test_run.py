@@ -23,6 +23,8 @@ from tests.support.processes import until
 from tests.support.recorder import recorded
 from tests.support.rows import change
 
+pytestmark = pytest.mark.usefixtures("store")
+
 CHARGE, WAVER, REFUSE = (f"tests.cli.shop:{name}" for name in ("charge", "waver", "refuse"))
 
 
@@ -31,7 +33,6 @@ def states() -> dict[str, str]:
     return {task.task_id: str(state) for state, number in counts.items() if number for task in state.query()}
 
 
-@pytest.mark.usefixtures("store")
 def test_run_runs_what_there_is_to_do_and_reports_it() -> None:
     Order.create_many(["good", "bad", "lost", "worse-bad"])
     ended = run("run", "pay", WAVER, "--threads", "1")
@@ -45,7 +46,6 @@ def test_run_runs_what_there_is_to_do_and_reports_it() -> None:
     assert states() == {"good": "ship pending", "bad": "pay failed", "lost": "pay ignored", "worse-bad": "pay failed"}
 
 
-@pytest.mark.usefixtures("store")
 def test_a_batch_with_a_limit_does_not_count_all_tasks_for_its_progress_bar() -> None:
     Order.create_many(f"o-{number}" for number in range(12))
     with recorded(Order) as requests:
@@ -54,7 +54,6 @@ def test_a_batch_with_a_limit_does_not_count_all_tasks_for_its_progress_bar() ->
     assert [body["Limit"] for body in counts] == [10, 10]
 
 
-@pytest.mark.usefixtures("store")
 def test_what_the_function_prints_goes_to_stderr() -> None:
     Order.create("o-1")
     ended = run("run", "pay", CHARGE)
@@ -122,7 +121,6 @@ def test_ignored_tasks_of_groups_enter_them_again_and_run_in_their_order(
     assert sorted(task.task_id for task in of.ignored.query()) == left
 
 
-@pytest.mark.usefixtures("store")
 def test_what_this_retry_itself_ignores_is_not_run_again() -> None:
     Order.create("spent", state=Order.ship.pending)
     Order.ship.run_all(refuse)
@@ -157,7 +155,6 @@ def test_window_error_and_limit_choose_for_both(store: StoppedClock) -> None:
     )
 
 
-@pytest.mark.usefixtures("store")
 def test_a_dry_run_prints_ids_and_runs_nothing() -> None:
     Order.create_many(["o-1", "o-2"])
     ended = run("run", "pay", REFUSE, "--dry-run")
@@ -191,7 +188,6 @@ def test_a_retry_reports_what_it_skipped_because_it_is_not_due_yet(
     assert (ended.lines[0], ended.lines[-1]) == ("pay: 1 failed", skipped)
 
 
-@pytest.mark.usefixtures("store")
 def test_json_has_the_report() -> None:
     Order.create_many(["good", "bad"])
     output = read("run", "pay", WAVER, "--threads", "1")
@@ -199,7 +195,6 @@ def test_json_has_the_report() -> None:
     assert output["stopped"] is False
 
 
-@pytest.mark.usefixtures("store")
 def test_tasks_that_others_had_first_are_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     Order.create("taken")
     start = Order.pay.start
@@ -234,7 +229,6 @@ def test_a_member_that_another_worker_has_before_it_enters_its_group_again_is_re
     assert ended.lines[2].startswith("  m-1: ")
 
 
-@pytest.mark.usefixtures("store")
 def test_refused_tasks_are_reported_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     start = Order.pay.start
 
@@ -253,7 +247,6 @@ def test_refused_tasks_are_reported_with_the_reason(monkeypatch: pytest.MonkeyPa
     assert (list(output["refused"]), output["taken"], output["released"]) == (["gone"], 0, 0)
 
 
-@pytest.mark.usefixtures("store")
 @pytest.mark.parametrize("threads", ["1", "4"])
 def test_credentials_that_end_in_the_middle_end_the_run(monkeypatch: pytest.MonkeyPatch, threads: str) -> None:
     Order.create_many(f"o-{number:02}" for number in range(40))
@@ -273,7 +266,6 @@ def test_credentials_that_end_in_the_middle_end_the_run(monkeypatch: pytest.Monk
     assert len(begun) < 12
 
 
-@pytest.mark.usefixtures("store")
 def test_a_passing_trouble_of_one_request_ends_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
     Order.create_many(f"o-{number:02}" for number in range(4))
     start, begun = Order.pay.start, list[str]()
@@ -313,7 +305,6 @@ def test_a_rate_holds_for_ignored_ones_too(store: StoppedClock) -> None:
     assert store.now() - began >= timedelta(seconds=3)
 
 
-@pytest.mark.usefixtures("store")
 def test_a_task_can_be_kept_by_a_heartbeat(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[bool] = []
     start = Order.pay.start
@@ -328,7 +319,6 @@ def test_a_task_can_be_kept_by_a_heartbeat(monkeypatch: pytest.MonkeyPatch) -> N
     assert seen == [True]
 
 
-@pytest.mark.usefixtures("store")
 @pytest.mark.parametrize(
     ("function", "words"),
     [
@@ -342,7 +332,6 @@ def test_a_function_that_is_none_is_reported_on_one_line(function: str, words: s
     assert (ended.code, ended.out, ended.err) == (2, "", f"{words}\n")
 
 
-@pytest.mark.usefixtures("store")
 def test_a_task_of_a_later_version_is_reported_and_not_taken_for_one_that_another_worker_has() -> None:
     Order.create("o-1")
     change(Order, "o-1", v={"N": str(LATEST_FORMAT + 1)})
@@ -351,7 +340,6 @@ def test_a_task_of_a_later_version_is_reported_and_not_taken_for_one_that_anothe
     assert "a later version of pynamodb_tracker wrote it" in ended.out + ended.err
 
 
-@pytest.mark.usefixtures("store")
 def test_a_function_whose_work_is_not_done_when_it_returns_fails_its_task() -> None:
     Order.create("o-1")
     ended = run("run", "pay", "tests.cli.shop:postpone")
@@ -359,7 +347,6 @@ def test_a_function_whose_work_is_not_done_when_it_returns_fails_its_task() -> N
     assert "TypeError: the function returned an awaitable" in ended.out
 
 
-@pytest.mark.usefixtures("store")
 @pytest.mark.parametrize("words", [["run", "pay"], ["worker", "--until-idle"]], ids=["run", "worker"])
 def test_an_async_function_is_awaited(words: list[str]) -> None:
     Order.create_many(["o-1", "o-2"])
@@ -389,7 +376,6 @@ def test_an_ignored_task_that_somebody_else_took_is_counted_apart(
     assert (ended.code, ended.lines) == (0, ["pay: 1 taken by others"])
 
 
-@pytest.mark.usefixtures("store")
 def test_a_refused_request_of_the_run_itself_ends_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     Order.create("o-1", state=Order.pay.ignored)
 
@@ -403,7 +389,6 @@ def test_a_refused_request_of_the_run_itself_ends_the_command(monkeypatch: pytes
             run("retry", "pay", CHARGE, "--reopen-ignored")
 
 
-@pytest.mark.usefixtures("store")
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("state", [Order.pay.failed, Order.pay.ignored])
 def test_after_the_request_to_stop_no_task_leaves_its_state(threads: int, state: State[Order]) -> None:
@@ -416,7 +401,6 @@ def test_after_the_request_to_stop_no_task_leaves_its_state(threads: int, state:
     assert (task.state, task.fence, len(batch.report.released)) == (state, 0, 0)
 
 
-@pytest.mark.usefixtures("store")
 @pytest.mark.parametrize("threads", ["1", "3"])
 def test_a_task_that_is_claimed_at_the_request_to_stop_is_released_and_told(
     monkeypatch: pytest.MonkeyPatch, threads: str
@@ -437,15 +421,11 @@ def test_a_task_that_is_claimed_at_the_request_to_stop_is_released_and_told(
     monkeypatch.setattr(Order.pay, "start", interrupted)
     monkeypatch.setattr("pynamodb_tracker.cli.commands.run.StopRequest", Kept)
     ended = run("retry", "pay", CHARGE, "--threads", threads)
-    assert (ended.code, ended.lines) == (
-        130,
-        ["stopped: pay: nothing yet", "1 task released, pending again"],
-    )
+    assert (ended.code, ended.lines) == (130, ["stopped: pay: nothing yet", "1 task released, pending again"])
     task = Order.get_task("o-1")
     assert (task.state, task.attempt, task.fence) == (Order.pay.pending, 0, 1)
 
 
-@pytest.mark.usefixtures("store")
 def test_nothing_is_started_after_the_request_to_stop() -> None:
     Order.create_many(["o-1", "o-2"])
     stop = StopRequest()
@@ -455,7 +435,6 @@ def test_nothing_is_started_after_the_request_to_stop() -> None:
     assert len(batch.report.succeeded) == 1
 
 
-@pytest.mark.usefixtures("store")
 def test_a_function_that_ends_the_program_fails_its_task_alone() -> None:
     Order.create_many(["o-1", "o-2"])
     ended = run("run", "pay", "tests.cli.shop:leave")
@@ -463,7 +442,6 @@ def test_a_function_that_ends_the_program_fails_its_task_alone() -> None:
     assert Order.get_task("o-1").last_error == "RuntimeError: the function called sys.exit(no such file)"
 
 
-@pytest.mark.usefixtures("store")
 def test_a_batch_that_breaks_off_tells_what_was_done_before(monkeypatch: pytest.MonkeyPatch) -> None:
     Order.create_many(["o-1", "o-2"])
 
@@ -505,7 +483,6 @@ def test_a_dry_run_and_an_error_say_what_is_not_due_yet(store: StoppedClock) -> 
     assert run("retry", "pay", CHARGE, "--error-contains", "BANK", "--dry-run").err == "dry run: 2 tasks would be run\n"
 
 
-@pytest.mark.usefixtures("store")
 @pytest.mark.parametrize("name", ["Order", "ship_it"])
 def test_what_cannot_be_called_with_the_context_alone_is_refused(name: str) -> None:
     Order.create("o-1")

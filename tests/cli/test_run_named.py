@@ -10,6 +10,8 @@ from pynamodb_tracker.testing import StoppedClock
 from tests.cli.command import read, run, run_untimed
 from tests.cli.shop import Bound, Order, bind
 
+pytestmark = pytest.mark.usefixtures("store")
+
 CHARGE = "tests.cli.shop:charge"
 BOUND = "tests.cli.shop:Bound"
 BIND = "tests.cli.shop:bind"
@@ -22,7 +24,6 @@ def bound(store: StoppedClock) -> Iterator[StoppedClock]:
     Bound.pay.function = bind
 
 
-@pytest.mark.usefixtures("store")
 def test_the_tasks_that_are_named_are_run_and_no_others() -> None:
     Order.create_many(["o-1", "o-2", "o 3", "o-4"])
     ended = run_untimed("run", "pay", CHARGE, "o-1", "o-1", "o-2")
@@ -48,7 +49,6 @@ def test_why_a_named_task_cannot_be_run_is_reported(store: StoppedClock) -> None
     assert read("run", "pay", CHARGE, "held")["refused"].keys() == {"held"}
 
 
-@pytest.mark.usefixtures("store")
 def test_what_cannot_be_an_id_is_refused_and_the_others_are_run() -> None:
     Order.create_many(["o-1", "o-2"])
     ended = run_untimed("run", "pay", CHARGE, "o-1", "", "o" * 1025, "o-2", "--threads", "1")
@@ -56,7 +56,6 @@ def test_what_cannot_be_an_id_is_refused_and_the_others_are_run() -> None:
     assert "a task id has 1 to 1024 bytes, not 0" in ended.out
 
 
-@pytest.mark.usefixtures("store")
 def test_no_named_task_is_nothing_to_run() -> None:
     Order.create("o-1")
     ended = run("run", "pay", CHARGE, "-", text="\n")
@@ -64,7 +63,6 @@ def test_no_named_task_is_nothing_to_run() -> None:
     assert Order.pay.pending.count() == 1
 
 
-@pytest.mark.usefixtures("store")
 @pytest.mark.parametrize(
     "options",
     [("--since", "1d"), ("--until", "1d"), ("--error-contains", "x"), ("--limit", "1"), ("--dry-run",)],

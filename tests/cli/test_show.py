@@ -13,6 +13,8 @@ from tests.cli.command import read, run
 from tests.cli.shop import Order, Sample, refuse
 from tests.support.rows import change, park
 
+pytestmark = pytest.mark.usefixtures("store")
+
 
 def shown(task_id: str = "o-1") -> str:
     """Return what it prints, a space between words."""
@@ -76,7 +78,6 @@ def test_a_task_is_shown_with_what_it_has_to_do_with_others(store: StoppedClock)
     )
 
 
-@pytest.mark.usefixtures("store")
 def test_a_task_is_shown_with_what_its_runs_have_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Order.ship._definition.codes, "branch", True)
     Order.create("o-1", state=Order.ship.pending)
@@ -100,7 +101,6 @@ def test_a_task_is_shown_with_what_its_runs_have_left_behind(monkeypatch: pytest
     assert [document[name] for name in names] == ["ship.pending", 3, ["mail", "log"], ["pay"]]
 
 
-@pytest.mark.usefixtures("store")
 def test_a_rule_that_a_running_task_gets_is_shown_without_a_run_that_nobody_has_asked_for() -> None:
     Order.create("o-1", repeat=Repeat.every(timedelta(hours=1)))
     Order.pay.start("o-1").__enter__()
@@ -133,7 +133,6 @@ def test_what_comes_next_depends_on_where_the_task_is(store: StoppedClock) -> No
 
 
 @pytest.mark.parametrize("task_id", ["o-1", "o 'x' \\", "-o", "o\x1b[2J\n'é"])
-@pytest.mark.usefixtures("store")
 def test_the_commands_that_it_prints_can_be_pasted(task_id: str) -> None:
     Order.create(task_id, state=Order.ship.pending)
     Order.ship.start(task_id).__enter__()
@@ -150,14 +149,12 @@ def test_the_commands_that_it_prints_can_be_pasted(task_id: str) -> None:
         Order.ship.ignore(task_id, reason="x")
 
 
-@pytest.mark.usefixtures("store")
 def test_the_use_case_that_was_named_is_in_the_commands() -> None:
     Order.create("o-1", state=Order.ship.ignored)
     text = run("show", "o-1", "--use-case", "order", of="tests.cli.shop:StoreTask").out
     assert "pynamodb-tracker reopen --app tests.cli.shop:StoreTask --use-case order o-1\n" in text
 
 
-@pytest.mark.usefixtures("store")
 def test_json_has_errors_whole_and_attributes_of_every_kind() -> None:
     Order.create("o-1", data={"n": 1})
     with pytest.raises(ConnectionError):
@@ -193,13 +190,11 @@ def test_json_has_errors_whole_and_attributes_of_every_kind() -> None:
     }
 
 
-@pytest.mark.usefixtures("store")
 def test_a_task_that_is_not_there_exits_with_1() -> None:
     ended = run("show", "o-1")
     assert (ended.code, ended.out, ended.err) == (1, "", "Order 'o-1' does not exist\n")
 
 
-@pytest.mark.usefixtures("store")
 def test_a_finished_task_tells_until_when_it_is_kept() -> None:
     Sample.create("s-1", name="x", state=Sample.test.succeeded)
     text = " ".join(run("show", "s-1", of="tests.cli.shop:Sample").out.split())
@@ -207,14 +202,12 @@ def test_a_finished_task_tells_until_when_it_is_kept() -> None:
     assert re.search("in (29|30)d", text)
 
 
-@pytest.mark.usefixtures("store")
 def test_a_state_that_no_step_declares_is_shown() -> None:
     Order.create("o-1")
     change(Order, "o-1", status={"N": "77"})
     assert "unknown.77 next nothing: no step declares its state" in shown()
 
 
-@pytest.mark.usefixtures("store")
 @pytest.mark.parametrize("task_id", ["", "x" * 3000, "\udcff"])
 def test_an_id_that_no_task_can_have_is_reported_on_one_line(task_id: str) -> None:
     ended = run("show", task_id)

@@ -11,6 +11,8 @@ from pynamodb_tracker.testing import StoppedClock
 from tests.cli.command import read, run
 from tests.cli.shop import Order
 
+pytestmark = pytest.mark.usefixtures("store")
+
 
 def test_a_person_answers_what_a_task_waits_for(store: StoppedClock) -> None:
     Order.create("o-1", wait_for=Order.paid, until=timedelta(days=2))
@@ -37,7 +39,6 @@ def test_a_person_answers_what_a_task_waits_for(store: StoppedClock) -> None:
     assert re.search(r"received at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC by ada with", other.err)
 
 
-@pytest.mark.usefixtures("store")
 def test_a_signal_to_a_cancelled_task_is_refused_and_is_none_of_the_commands_of_people() -> None:
     Order.create("o-1", wait_for=Order.paid)
     Order.cancel("o-1", reason="by phone")
@@ -46,7 +47,6 @@ def test_a_signal_to_a_cancelled_task_is_refused_and_is_none_of_the_commands_of_
     assert read("now")["commands"] == []
 
 
-@pytest.mark.usefixtures("store")
 def test_now_and_an_error_say_which_values_can_be_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vars(Order)["approved"], "choices", {"Approve": True, "Say no": "no"})
     Order.create("o-1", wait_for=Order.approved)
@@ -67,7 +67,6 @@ def test_now_and_an_error_say_which_values_can_be_sent(monkeypatch: pytest.Monke
     assert run("signal", "o-1", "approved", "--value", "true").code == 0
 
 
-@pytest.mark.usefixtures("store")
 def test_a_choice_can_be_written_in_any_form(monkeypatch: pytest.MonkeyPatch) -> None:
     choice = {"rate": 0.5, "who": "Zoë"}
     monkeypatch.setattr(vars(Order)["approved"], "choices", {"Half": choice})
@@ -78,7 +77,6 @@ def test_a_choice_can_be_written_in_any_form(monkeypatch: pytest.MonkeyPatch) ->
     assert signals["approved"].value == choice
 
 
-@pytest.mark.usefixtures("store")
 @pytest.mark.parametrize(
     ("choice", "written", "code"),
     [
@@ -105,7 +103,6 @@ def test_a_choice_is_compared_as_a_repeated_signal_is(
         assert Order.approved.send("o-2", json.loads(written)).effect == "stored"
 
 
-@pytest.mark.usefixtures("store")
 def test_the_round_of_a_task_that_has_started_over_is_to_be_named() -> None:
     Order.create("o-1", state=Order.ship.succeeded)
     Order.create_or_merge("o-1")
@@ -117,7 +114,6 @@ def test_the_round_of_a_task_that_has_started_over_is_to_be_named() -> None:
     assert run("signal", "o-1", "paid", "--value", "1", "--round", str(of_round)).code == 0
 
 
-@pytest.mark.usefixtures("store")
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [

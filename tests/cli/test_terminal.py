@@ -20,6 +20,8 @@ from tests.support.forked import Forked
 from tests.support.pages import ROOT
 from tests.support.processes import until
 
+pytestmark = pytest.mark.usefixtures("server")
+
 fcntl = pytest.importorskip("fcntl")
 pty = pytest.importorskip("pty")
 termios = pytest.importorskip("termios")
@@ -98,7 +100,6 @@ def piped(*arguments: str, encoding: str = "utf-8") -> str:
 TABLES = [("status",), ("list", "pay.failed"), ("list", "pay.pending"), ("errors",)]
 
 
-@pytest.mark.usefixtures("server")
 @pytest.mark.parametrize("columns", [80, 140])
 @pytest.mark.parametrize("arguments", TABLES, ids=" ".join)
 def test_tables_fit_and_cut_no_id(columns: int, arguments: tuple[str, ...]) -> None:
@@ -117,7 +118,6 @@ def test_a_table_is_as_wide_as_its_terminal(server: Environment) -> None:
     assert "about bad-7, request" in wide
 
 
-@pytest.mark.usefixtures("server")
 @pytest.mark.parametrize("arguments", [*TABLES, ("show", "bad-1")], ids=" ".join)
 def test_colours_are_for_terminals_that_want_them(arguments: tuple[str, ...]) -> None:
     assert _COLOUR.search(drawn(80, *arguments))
@@ -125,7 +125,6 @@ def test_colours_are_for_terminals_that_want_them(arguments: tuple[str, ...]) ->
     assert "\x1b" not in piped(*arguments)
 
 
-@pytest.mark.usefixtures("server")
 def test_a_pipe_gets_whole_lines() -> None:
     lines = piped("list", "pay.failed").splitlines()
     (line,) = [line for line in lines if line.startswith(LONG)]
@@ -133,7 +132,6 @@ def test_a_pipe_gets_whole_lines() -> None:
     assert "…" not in "".join(lines)
 
 
-@pytest.mark.usefixtures("server")
 def test_what_has_no_such_character_is_sent_its_number() -> None:
     assert r"bad-\u65e5\u672c" in piped("list", "pay.failed", encoding="ascii")
     assert "  ####" in piped("status", encoding="ascii")

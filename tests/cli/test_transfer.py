@@ -16,6 +16,8 @@ from tests.cli.command import Ended, run
 from tests.cli.shop import Order, Sample
 from tests.support.rows import change, park, stored
 
+pytestmark = pytest.mark.usefixtures("store")
+
 SAMPLE = "tests.cli.shop:Sample"
 KNOWN = (
     "It has task_id, state, due_time, group, repeat, trace, urgent, awaited_signals, signals, wait_for, until, "
@@ -27,7 +29,6 @@ def load(text: str, *options: str, of: str = "tests.cli.shop:Order") -> Ended:
     return run("load", "-", *options, text=text, of=of)
 
 
-@pytest.mark.usefixtures("store")
 def test_a_csv_file_is_loaded(tmp_path: Path) -> None:
     path = tmp_path / "orders.csv"
     path.write_text(
@@ -41,14 +42,12 @@ def test_a_csv_file_is_loaded(tmp_path: Path) -> None:
     assert "note" not in Order.get_task("o-2").attribute_values
 
 
-@pytest.mark.usefixtures("store")
 @pytest.mark.parametrize("mark", [";", "\t"])
 def test_a_csv_file_may_be_separated_by_something_else(mark: str) -> None:
     assert load(f"task_id{mark}note\no-1{mark}a, b\n").code == 0
     assert Order.get_task("o-1").note == "a, b"
 
 
-@pytest.mark.usefixtures("store")
 def test_json_lines_are_loaded() -> None:
     ended = load('{"task_id": "o-1", "amount": 5, "data": {"a": [1]}}\n\n{"task_id": "o-2", "note": null}\n')
     assert (ended.code, ended.out) == (0, "2 tasks created\n")
@@ -82,7 +81,6 @@ o-6,8
 """
 
 
-@pytest.mark.usefixtures("store")
 def test_the_first_bad_line_is_reported_by_number_and_ends_it() -> None:
     ended = load(BAD, "--threads", "1")
     assert (ended.code, ended.out) == (1, "1 task created, 1 bad line\n")
@@ -92,13 +90,11 @@ def test_the_first_bad_line_is_reported_by_number_and_ends_it() -> None:
     ]
 
 
-@pytest.mark.usefixtures("store")
 def test_of_lines_that_are_under_way_the_first_bad_one_alone_is_reported() -> None:
     ended = load("task_id,amount\n" + "o-1,many\n" * 40, "--threads", "8")
     assert (ended.out, ended.err.count("is not a number")) == ("0 tasks created, 1 bad line\n", 1)
 
 
-@pytest.mark.usefixtures("store")
 def test_with_keep_going_each_bad_line_is_reported_and_the_others_are_loaded() -> None:
     ended = load(BAD, "--keep-going", "--threads", "1")
     assert (ended.code, ended.out) == (1, "2 tasks created, 4 bad lines\n")
@@ -111,7 +107,6 @@ def test_with_keep_going_each_bad_line_is_reported_and_the_others_are_loaded() -
     assert Order.get_task("o-6").amount == 8
 
 
-@pytest.mark.usefixtures("store")
 def test_a_load_that_was_stopped_goes_on_with_skip_existing() -> None:
     Order.create("o-1", amount=1)
     ended = load("task_id,amount\no-1,5\no-2,6\n", "--skip-existing")
@@ -119,14 +114,12 @@ def test_a_load_that_was_stopped_goes_on_with_skip_existing() -> None:
     assert Order.get_task("o-1").amount == 1
 
 
-@pytest.mark.usefixtures("store")
 def test_a_dry_run_checks_and_creates_nothing() -> None:
     ended = load(BAD, "--dry-run", "--keep-going", "--threads", "1")
     assert (ended.code, ended.out) == (1, "3 tasks to create, 3 bad lines\n")
     assert sum(Order.counts().values()) == 0
 
 
-@pytest.mark.usefixtures("store")
 @pytest.mark.parametrize(
     ("line", "words"),
     [
@@ -166,7 +159,6 @@ def test_what_is_wrong_with_a_line_is_reported(tmp_path: Path, line: str, words:
     assert ended.err.startswith(f"{path}:2: {words}")
 
 
-@pytest.mark.usefixtures("store")
 @pytest.mark.parametrize(
     ("header", "words"),
     [
@@ -183,13 +175,11 @@ def test_a_wrong_header_is_reported_before_anything_is_created(header: str, word
     assert (ended.code, ended.out, ended.err) == (2, "", f"stdin:1: {words}\n")
 
 
-@pytest.mark.usefixtures("store")
 def test_a_file_that_is_not_there_is_reported(tmp_path: Path) -> None:
     ended = run("load", str(tmp_path / "no.csv"))
     assert (ended.code, ended.err) == (2, f"{tmp_path / 'no.csv'}: No such file or directory\n")
 
 
-@pytest.mark.usefixtures("store")
 def test_the_format_can_be_said(tmp_path: Path) -> None:
     path = tmp_path / "orders.txt"
     path.write_text('{"task_id": "o-1"}\n')
@@ -214,7 +204,6 @@ def sample(task_id: str) -> Sample:
     )
 
 
-@pytest.mark.usefixtures("store")
 def test_what_export_writes_load_reads_back() -> None:
     sample("s-1")
     before = Sample.get_task("s-1")
@@ -230,7 +219,6 @@ def test_what_export_writes_load_reads_back() -> None:
     assert run("export", of=SAMPLE).out == ended.out
 
 
-@pytest.mark.usefixtures("store")
 def test_a_number_that_json_does_not_have_is_exported_as_text_with_a_mark_and_loads() -> None:
     Sample.create("s-1", name="x")
     change(Sample, "s-1", extra={"S": '{"rate": NaN}'}, data={"S": '{"limit": -Infinity}'})
@@ -246,7 +234,6 @@ def test_a_number_that_json_does_not_have_is_exported_as_text_with_a_mark_and_lo
     assert Sample.get_task("s-1").data == {"limit": "<-Infinity>"}
 
 
-@pytest.mark.usefixtures("store")
 def test_csv_has_values_of_every_kind() -> None:
     text = (
         "task_id,name,is_good,photo,labels,weights,taken_at,parts,place,extra\n"
@@ -285,7 +272,6 @@ def test_export_has_state_and_due_time_and_what_load_makes_of_them(store: Stoppe
     ]
 
 
-@pytest.mark.usefixtures("store")
 def test_a_task_that_repeats_is_loaded_with_its_next_occurrence() -> None:
     rule = Repeat.cron("0 2 * * *", tz="Europe/Berlin")
     Order.create("o-1", repeat=rule)
@@ -323,21 +309,18 @@ def test_export_of_a_state_takes_a_window(store: StoppedClock) -> None:
     assert run("export", "--since", "1d").code == 2
 
 
-@pytest.mark.usefixtures("store")
 def test_json_that_is_nested_too_deep_is_one_bad_line() -> None:
     ended = load(f"task_id,name,extra\ns-1,x,{'[' * 100_000}\ns-2,x,\n", "--keep-going", of=SAMPLE)
     assert ended.out == "1 task created, 1 bad line\n"
     assert ended.err == "stdin:2: extra: its JSON is nested deeper than Python can walk\n"
 
 
-@pytest.mark.usefixtures("store")
 def test_a_line_that_is_not_csv_is_one_bad_line() -> None:
     ended = load('task_id,note\no-1,"a"b\no-2,c\n', "--keep-going")
     assert (ended.code, ended.out) == (1, "1 task created, 1 bad line\n")
     assert ended.err.startswith("stdin:2: this is not CSV: ")
 
 
-@pytest.mark.usefixtures("store")
 @pytest.mark.parametrize("text", ["", "\n", "\ufeff\n\n"])
 @pytest.mark.parametrize("form", [(), ("--format", "jsonl"), ("--format", "csv")])
 def test_a_file_without_a_line_is_fine(text: str, form: tuple[str, ...]) -> None:
@@ -345,7 +328,6 @@ def test_a_file_without_a_line_is_fine(text: str, form: tuple[str, ...]) -> None
     assert (ended.code, ended.out, ended.err) == (0, "0 tasks created\n", "")
 
 
-@pytest.mark.usefixtures("store")
 def test_a_quote_that_is_never_closed_tells_what_was_not_read() -> None:
     ended = load('task_id,note\no-1,a\no-2,"b\no-3,c\n', "--keep-going")
     assert (ended.code, ended.out) == (1, "1 task created, 1 bad line\n")
@@ -353,7 +335,6 @@ def test_a_quote_that_is_never_closed_tells_what_was_not_read() -> None:
     assert ended.err == f"stdin:3: this is not CSV: {output}\n"
 
 
-@pytest.mark.usefixtures("store")
 def test_a_file_that_is_none_is_reported_on_one_line(tmp_path: Path) -> None:
     packed = tmp_path / "orders.csv.gz"
     packed.write_bytes(b"\x1f\x8b")
@@ -367,7 +348,6 @@ def test_a_file_that_is_none_is_reported_on_one_line(tmp_path: Path) -> None:
         assert (ended.code, ended.out, ended.err) == (2, "", f"{words}\n")
 
 
-@pytest.mark.usefixtures("store")
 @pytest.mark.parametrize(
     "line",
     [
@@ -386,7 +366,6 @@ def test_a_dry_run_refuses_what_a_load_refuses(line: str) -> None:
     assert (dry.code, dry.err, dry.out) == (1, wet.err, "0 tasks to create, 1 bad line\n")
 
 
-@pytest.mark.usefixtures("store")
 def test_a_dry_run_takes_tasks_of_a_group() -> None:
     lines = '{"task_id": "o-1", "group": "c-7"}\n{"task_id": "o-2", "group": "c-7", "state": "ship.pending"}\n'
     ended = load(lines, "--dry-run")
@@ -394,7 +373,6 @@ def test_a_dry_run_takes_tasks_of_a_group() -> None:
     assert Order.group("c-7").turn is None
 
 
-@pytest.mark.usefixtures("store")
 def test_a_dry_run_of_a_large_task_creates_nothing() -> None:
     line = json.dumps({"task_id": "o-1", "data": {"text": "x" * 500_000}})
     assert load(line, "--dry-run").out == "1 task to create\n"
@@ -402,21 +380,18 @@ def test_a_dry_run_of_a_large_task_creates_nothing() -> None:
     assert load(line).out == "1 task created\n"
 
 
-@pytest.mark.usefixtures("store")
 def test_a_state_that_no_step_declares_is_refused_with_what_to_do() -> None:
     ended = load('{"task_id": "o-1", "state": "unknown.77"}')
     words = "no step of Order declares unknown.77: declare its step or write another state"
     assert (ended.code, ended.err.splitlines()[0]) == (1, f"stdin:1: {words}")
 
 
-@pytest.mark.usefixtures("store")
 def test_progress_is_a_line_now_and_then_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pynamodb_tracker.cli.terminal._LINE_EVERY", 0)
     ended = load("task_id\no-1\no-2\n", "--threads", "1")
     assert ended.err == "load: 1 task created\nload: 2 tasks created\n"
 
 
-@pytest.mark.usefixtures("store")
 def test_data_that_was_written_again_during_an_export_is_read_again() -> None:
     Order.create("o-1", data={"text": "x" * 5000})
     Order.create("o-2", data={"text": "x" * 5000})
@@ -439,7 +414,6 @@ def test_data_that_was_written_again_during_an_export_is_read_again() -> None:
     assert ended.err == "1 task of Order\n"
 
 
-@pytest.mark.usefixtures("store")
 def test_an_interrupted_export_says_how_far_it_came(monkeypatch: pytest.MonkeyPatch) -> None:
     first = Order.create("o-1")
 
@@ -479,7 +453,6 @@ def numbers_of(task_id: str) -> dict[str, Any]:
     return {name: item[name] for name in ("weights", "parts", "place", "extra", "data", "name", "ratio")}
 
 
-@pytest.mark.usefixtures("store")
 def test_export_and_load_keep_every_digit() -> None:
     numbers = {f"n{at}": {"N": text} for at, text in enumerate(DIGITS)}
     texts = ",".join(f'"é{at}":{text}' for at, text in enumerate(DIGITS))
@@ -509,7 +482,6 @@ def test_export_and_load_keep_every_digit() -> None:
         assert text in run("list", "test.pending", "--json", of=SAMPLE).out
 
 
-@pytest.mark.usefixtures("store")
 def test_csv_fields_keep_every_digit() -> None:
     assert load(f'task_id,name,ratio,data\ns,x,{DIGITS[0]},"{{""a"": {DIGITS[1]}}}"\n', of=SAMPLE).code == 0
     assert run("export", of=SAMPLE).lines == [
@@ -517,14 +489,12 @@ def test_csv_fields_keep_every_digit() -> None:
     ]
 
 
-@pytest.mark.usefixtures("store")
 def test_a_number_beyond_the_limits_of_dynamodb_is_a_bad_line() -> None:
     for name, number in (("ratio", "1" * 39), ("ratio", "0." + "1" * 39), ("data", '{"n": 1e400}')):
         ended = load(f'{{"task_id": "s-1", "name": "x", "{name}": {number}}}', of=SAMPLE)
         assert (ended.code, ended.out) == (1, "0 tasks created, 1 bad line\n")
 
 
-@pytest.mark.usefixtures("store")
 @pytest.mark.parametrize(
     ("price", "problem"), [('"12.50"', ""), ('"NaN"', "price"), ('"a lot"', "'a lot' is not a number")]
 )
@@ -571,7 +541,6 @@ def test_a_task_is_loaded_with_the_answers_that_it_awaits_and_has(store: Stopped
     ]
 
 
-@pytest.mark.usefixtures("store")
 @pytest.mark.parametrize(
     ("line", "words"),
     [

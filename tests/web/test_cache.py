@@ -18,6 +18,8 @@ from tests.web.conftest import Open
 from tests.web.shop import Nightly, Order, Parcel, Refund
 from tests.web.test_views import text_of
 
+pytestmark = pytest.mark.usefixtures("shop")
+
 LEAST = timedelta(seconds=9)
 
 
@@ -77,7 +79,6 @@ class Asked:
         return self.times
 
 
-@pytest.mark.usefixtures("shop")
 def test_many_viewers_at_once_ask_once(queues: list[Queue]) -> None:
     cache, asked = Cache(LEAST), Asked()
 
@@ -92,7 +93,6 @@ def test_many_viewers_at_once_ask_once(queues: list[Queue]) -> None:
         assert {each.result() for each in [pool.submit(view) for _ in range(8)]} == {1}
 
 
-@pytest.mark.usefixtures("shop")
 def test_an_answer_is_asked_for_again_after_a_while_and_sooner_if_somebody_wants_it(seconds: Seconds) -> None:
     cache, ask = Cache(LEAST), Asked()
 
@@ -121,7 +121,6 @@ def test_a_dear_answer_is_kept_for_as_long_as_20_read_units_a_second_take(shop: 
     assert shop.now() == answer.time
 
 
-@pytest.mark.usefixtures("shop")
 def test_what_is_asked_for_while_something_changes_is_not_kept() -> None:
     cache, asked = Cache(LEAST), Asked()
 
@@ -134,7 +133,6 @@ def test_what_is_asked_for_while_something_changes_is_not_kept() -> None:
     assert cache.get("overview", [Order], asked).value == 2
 
 
-@pytest.mark.usefixtures("shop")
 def test_an_error_is_not_kept() -> None:
     cache, asked = Cache(LEAST), Asked()
 
@@ -148,7 +146,6 @@ def test_an_error_is_not_kept() -> None:
     assert cache.get("overview", [Order], ask).value == 2
 
 
-@pytest.mark.usefixtures("shop")
 def test_viewers_who_wait_for_an_answer_share_its_error(queues: list[Queue]) -> None:
     cache, asked = Cache(LEAST), Asked()
 
@@ -166,7 +163,6 @@ def test_viewers_who_wait_for_an_answer_share_its_error(queues: list[Queue]) -> 
     assert cache._asking == {}
 
 
-@pytest.mark.usefixtures("shop")
 def test_an_answer_that_took_long_is_kept_from_when_it_was_there(seconds: Seconds) -> None:
     cache, asked = Cache(LEAST), Asked()
 
@@ -178,7 +174,6 @@ def test_an_answer_that_took_long_is_kept_from_when_it_was_there(seconds: Second
         assert cache.get("overview", [Order], ask, fresh=fresh).value == 1
 
 
-@pytest.mark.usefixtures("shop")
 def test_an_answer_that_has_expired_takes_no_memory(seconds: Seconds) -> None:
     cache = Cache(LEAST)
     for number in range(5):
@@ -188,7 +183,6 @@ def test_an_answer_that_has_expired_takes_no_memory(seconds: Seconds) -> None:
     assert list(cache._answers) == ["overview"]
 
 
-@pytest.mark.usefixtures("shop")
 def test_only_so_many_answers_are_kept() -> None:
     cache = Cache(LEAST)
     for number in range(500):
@@ -197,7 +191,6 @@ def test_only_so_many_answers_are_kept() -> None:
     assert len(cache._asking) <= 201
 
 
-@pytest.mark.usefixtures("shop")
 def test_only_requests_of_the_block_are_measured_those_of_its_threads_included() -> None:
     states = [Order.ship.failed, Order.ship.ignored, Nightly.collect.failed]
     Order.ship.failed.count()
@@ -208,7 +201,6 @@ def test_only_requests_of_the_block_are_measured_those_of_its_threads_included()
     assert (spent.requests, spent.reads > 0, spent.writes > 0) == (4, True, True)
 
 
-@pytest.mark.usefixtures("shop")
 def test_a_view_says_what_it_cost_and_how_old_it_is(
     open_page: Open, seconds: Seconds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -224,7 +216,6 @@ def test_a_view_says_what_it_cost_and_how_old_it_is(
     assert "As of 0s ago" in text_of(client.get("/Refund/tasks?fresh=1"))
 
 
-@pytest.mark.usefixtures("shop")
 def test_requests_to_all_shards_of_a_state_are_measured(open_page: Open) -> None:
     Parcel.create_many(f"p-{number}" for number in range(20))
     page = text_of(open_page(Parcel).get("/Parcel/tasks?step=pack&state=pending"))

@@ -25,6 +25,8 @@ from tests.web.conftest import Open, slices_of
 from tests.web.shop import CarrierError, Nightly, Order, Refund, failed, leave
 from tests.web.test_views import text_of
 
+pytestmark = pytest.mark.usefixtures("shop")
+
 SIGNAL = '/Order/task[^"]*" class="signal'
 """The form of a signal."""
 
@@ -95,7 +97,6 @@ def test_tasks_are_reopened_as_urgent_where_that_is_ticked(open_page: Open, shop
     assert urgent == {"r-1", "r-2", "r-3"}
 
 
-@pytest.mark.usefixtures("shop")
 def test_a_task_is_ignored_with_a_reason(open_page: Open) -> None:
     failed("o-1")
     client = open_page()
@@ -107,14 +108,10 @@ def test_a_task_is_ignored_with_a_reason(open_page: Open) -> None:
     assert Order.get_task("o-1").last_error == "ignored: lost"
 
 
-@pytest.mark.usefixtures("shop")
 def test_a_form_without_a_reason_is_shown_again_and_marked(open_page: Open) -> None:
     failed("o-1", "o-2")
     client, form = open_page(), {"verb": "ignore", "step": "ship", "task": "o-1", "reason": " "}
-    for page in (
-        client.post("/Order/task", data=form),
-        client.post("/Order/task", data={**form, "state": "failed"}),
-    ):
+    for page in (client.post("/Order/task", data=form), client.post("/Order/task", data={**form, "state": "failed"})):
         assert page.status_code == 400
         assert re.search(r'<details class="ask" open>.*aria-describedby="wrong-reason"', page.text, re.DOTALL)
     assert re.findall(r'name="task" value="([^"]*)"[^>]* checked', page.text) == ["o-1"]
@@ -156,7 +153,6 @@ def test_a_task_whose_lock_has_expired_is_unlocked_and_its_run_cannot_be_cancell
     assert Order.get_task("o-1").state == Order.ship.pending
 
 
-@pytest.mark.usefixtures("shop")
 def test_selected_tasks_are_changed_whatever_their_ids(open_page: Open) -> None:
     failed(*ODD, "o-1")
     client = open_page()
@@ -169,7 +165,6 @@ def test_selected_tasks_are_changed_whatever_their_ids(open_page: Open) -> None:
     assert {Order.get_task(task_id).state.status for task_id in ODD} == {Status.PENDING}
 
 
-@pytest.mark.usefixtures("shop")
 def test_tasks_that_succeeded_at_a_step_are_changed_at_the_next_one(open_page: Open) -> None:
     Order.create("o-1", state=Order.confirm_payment.succeeded)
     client = open_page()
@@ -178,7 +173,6 @@ def test_tasks_that_succeeded_at_a_step_are_changed_at_the_next_one(open_page: O
     assert Order.get_task("o-1").state == Order.reserve_stock.ignored
 
 
-@pytest.mark.usefixtures("shop")
 def test_a_refusal_is_told_in_the_librarys_words_and_stops_nothing(open_page: Open) -> None:
     failed("o-1", "o-2")
     Order.create("o-3", state=Order.ship.pending)
@@ -193,7 +187,6 @@ def test_a_refusal_is_told_in_the_librarys_words_and_stops_nothing(open_page: Op
     assert "takes" not in page
 
 
-@pytest.mark.usefixtures("shop")
 @pytest.mark.parametrize(
     ("form", "code"),
     [
@@ -224,7 +217,6 @@ def test_what_is_no_form_of_the_page_is_refused(open_page: Open, body: bytes, ki
     assert open_page().post("/Order/task", content=body, headers={"content-type": kind}).status_code == code
 
 
-@pytest.mark.usefixtures("shop")
 def test_people_can_do_what_the_app_allows_them(open_page: Open) -> None:
     failed("o-1")
     asked: list[ActionRequest] = []
@@ -251,7 +243,6 @@ def test_people_can_do_what_the_app_allows_them(open_page: Open) -> None:
     ]
 
 
-@pytest.mark.usefixtures("shop")
 def test_every_command_is_logged_in_a_line_of_json(open_page: Open, caplog: pytest.LogCaptureFixture) -> None:
     failed("o-1\n2026 forged")
     caplog.set_level(logging.WARNING, "pynamodb_tracker.web")  # what is written without any configuration
@@ -379,7 +370,6 @@ def test_slices_end_where_dynamodb_refuses_all_and_what_was_done_is_seen_and_log
     assert [(each.did, each.tasks) for _, each in find_now([Order]).commands] == [("reopened", 1)]
 
 
-@pytest.mark.usefixtures("shop")
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
@@ -391,10 +381,7 @@ def test_slices_end_where_dynamodb_refuses_all_and_what_was_done_is_seen_and_log
         ({"verb": "ignore"}, "Enter a reason"),
         ({"state": "pending"}, "A task that is ship pending cannot be reopened."),
         ({"state": "succeeded"}, "cannot be reopened."),
-        (
-            {"state": "ignored", "verb": "ignore", "reason": "x"},
-            "A task that is ship ignored cannot be ignored.",
-        ),
+        ({"state": "ignored", "verb": "ignore", "reason": "x"}, "A task that is ship ignored cannot be ignored."),
     ],
     ids=str,
 )
@@ -406,7 +393,6 @@ def test_a_form_of_slices_that_was_changed_is_refused(open_page: Open, changed: 
         assert open_page().get("/Order/bulk", params={**form, **changed}).status_code == 400
 
 
-@pytest.mark.usefixtures("shop")
 def test_exact_counts_are_asked_for(open_page: Open) -> None:
     failed("o-1", "o-2")
     client = open_page()
@@ -416,7 +402,6 @@ def test_exact_counts_are_asked_for(open_page: Open) -> None:
     assert first == second != ["0"]  # the second answer repeats what the first one found
 
 
-@pytest.mark.usefixtures("shop")
 def test_what_was_changed_is_seen_at_once(open_page: Open) -> None:
     failed("o-1")
     client = open_page()
@@ -563,10 +548,7 @@ def test_all_tasks_that_match_are_cancelled_with_a_reason_and_their_children(
     assert {task.state for task in Order.get_many(["o-1", "o-2", "o-3", "o-parent"])} == {Order.cancelled}
     assert Refund.get_task("r-1").state == Refund.cancelled
     kept = [(each.did, each.about, each.tasks, each.reason) for _, each in find_now([Order]).commands]
-    assert kept == [
-        ("cancelled", "reserve_stock pending", 1, "flood"),
-        ("cancelled", "ship failed", 3, "flood"),
-    ]
+    assert kept == [("cancelled", "reserve_stock pending", 1, "flood"), ("cancelled", "ship failed", 3, "flood")]
     failed("o-4", "o-5")
     form = {"verb": "cancel_task", "step": "ship", "state": "failed", "task": ["o-4", "o-5"], "reason": "flood"}
     assert text_of(client.post("/Order/tasks", data=form)).startswith("2 cancelled")
@@ -664,7 +646,6 @@ def test_a_stale_run_now_says_that_it_changed_nothing(open_page: Open, shop: Sto
     assert moved.headers["location"].endswith("done=nothing")
 
 
-@pytest.mark.usefixtures("shop")
 def test_a_task_that_changes_at_the_same_time_is_not_made_due(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     Order.create("o-later", due_time=timedelta(hours=1))
 
@@ -741,7 +722,6 @@ def test_as_many_matches_are_changed_as_asked_for(
     assert Order.ship.failed.count() == 3
 
 
-@pytest.mark.usefixtures("shop")
 def test_a_step_is_paused_and_resumed(
     open_page: Open, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -787,7 +767,6 @@ def test_a_step_is_paused_and_resumed(
     assert (answer.status_code, "You may not pause steps of Order" in text_of(answer)) == (403, True)
 
 
-@pytest.mark.usefixtures("shop")
 def test_a_signal_that_a_task_awaits_is_sent_by_whom_the_page_knows(
     open_page: Open, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -833,7 +812,6 @@ def test_a_signal_that_a_task_awaits_is_sent_by_whom_the_page_knows(
     ]
 
 
-@pytest.mark.usefixtures("shop")
 def test_a_signal_counts_in_the_round_that_the_form_was_shown_in_and_for_who_may_send_it(open_page: Open) -> None:
     Order.create("o-1", wait_for=Order.approved)
     client = open_page()
@@ -853,7 +831,6 @@ def test_a_signal_counts_in_the_round_that_the_form_was_shown_in_and_for_who_may
     assert Order.get_task("o-1").approved is None
 
 
-@pytest.mark.usefixtures("shop")
 def test_choices_of_a_signal_are_buttons_and_one_that_is_not_for_people_has_no_form(
     open_page: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -876,7 +853,6 @@ def test_choices_of_a_signal_are_buttons_and_one_that_is_not_for_people_has_no_f
     assert (refused.status_code, "People cannot send paid" in text_of(refused)) == (400, True)
 
 
-@pytest.mark.usefixtures("shop")
 def test_a_refused_form_is_shown_again_at_its_address_with_what_was_written(open_page: Open) -> None:
     leave(Order.ship, Order.create("o-1", state=Order.ship.pending).task_id)
     client, reason = open_page(), "the <customer> called"

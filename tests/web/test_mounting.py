@@ -20,6 +20,8 @@ from tests.support.pages import ROOT, Page
 from tests.web.conftest import OWN
 from tests.web.shop import Order, ShopTask
 
+pytestmark = pytest.mark.usefixtures("shop")
+
 PREFIX = "/ops/tasks"
 TOKEN = "t" * 43
 
@@ -28,7 +30,6 @@ def ada(_: Request) -> str:
     return "ada"
 
 
-@pytest.mark.usefixtures("shop")
 def test_no_link_leaves_the_path_that_the_page_is_mounted_at() -> None:
     Order.create("o-1", state=Order.ship.failed)
     app = Starlette(routes=[Mount(PREFIX, dashboard(ShopTask, user=ada, actions=True))])
@@ -49,7 +50,6 @@ def test_no_link_leaves_the_path_that_the_page_is_mounted_at() -> None:
     assert client.get(f"{PREFIX}/healthz").text == "ok"
 
 
-@pytest.mark.usefixtures("shop")
 def test_a_login_below_a_path_sets_its_cookie_there() -> None:
     page = dashboard(Order, token=TOKEN)
     client = TestClient(Starlette(routes=[Mount(PREFIX, page)]), follow_redirects=False)
@@ -58,7 +58,6 @@ def test_a_login_below_a_path_sets_its_cookie_there() -> None:
     assert "Path=/ops/tasks;" in answer.headers["set-cookie"]
 
 
-@pytest.mark.usefixtures("shop")
 def test_fastapi_mounts_the_page_behind_its_own_login() -> None:
     fastapi = pytest.importorskip("fastapi")
     app = fastapi.FastAPI()
@@ -68,7 +67,6 @@ def test_fastapi_mounts_the_page_behind_its_own_login() -> None:
     assert "signed in as ada" in client.get(f"{PREFIX}/Order/", headers={"x-person": "ada"}).text
 
 
-@pytest.mark.usefixtures("shop")
 def test_the_page_beside_django_knows_its_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from django.conf import settings  # noqa: PLC0415 - a package that may be missing
 

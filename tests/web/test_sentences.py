@@ -18,6 +18,8 @@ from tests.web.conftest import Open
 from tests.web.shop import CarrierError, Order, leave
 from tests.web.test_views import text_of
 
+pytestmark = pytest.mark.usefixtures("shop")
+
 APP = "tests.web.shop:Order"
 
 
@@ -107,7 +109,6 @@ def test_tasks_that_wait_until_a_time_wait_until_then(open_page: Open, shop: Sto
     say(3)
 
 
-@pytest.mark.usefixtures("shop")
 def test_of_more_than_are_read_at_least_so_many_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pynamodb_tracker.presentation.waiting._MOST_WAITING", 2)
     for number in range(3):
@@ -147,7 +148,6 @@ def test_expired_locks_are_counted_also_behind_locks_that_were_extended(
     assert "no lock of the first 3 has expired" in run("status", of=APP).out
 
 
-@pytest.mark.usefixtures("shop")
 def test_tasks_of_a_customer_that_are_not_all_say_so_first(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pynamodb_tracker.web.views._MOST_IDS", 3)
     Order.create_many([{"task_id": f"o-{number}", "customer": "c-7"} for number in range(5)])
@@ -161,7 +161,6 @@ def test_tasks_of_a_customer_that_are_not_all_say_so_first(open_page: Open, monk
     assert "Only the newest" not in rest.text
 
 
-@pytest.mark.usefixtures("shop")
 def test_what_is_hidden_is_not_found_either(open_page: Open) -> None:
     Order.create_many([{"task_id": f"o-{number}", "customer": "c-7"} for number in range(2)])
     found = [open_page(hide=hide).get("/find?id=customer%3Dc-7").text.count("data-row") for hide in ((), {"customer"})]

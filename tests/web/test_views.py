@@ -20,6 +20,8 @@ from tests.support.rows import client as dynamodb
 from tests.web.conftest import Open
 from tests.web.shop import CarrierError, Nightly, Order, Refund, leave
 
+pytestmark = pytest.mark.usefixtures("shop")
+
 HOSTILE = [
     "<script>alert(1)</script>",
     '"><img src=x onerror=alert(1)>',
@@ -82,7 +84,6 @@ def every_state(shop: StoppedClock) -> None:
     Order.create("o-done", state=Order.ship.succeeded)
 
 
-@pytest.mark.usefixtures("shop")
 def test_every_view_shows_an_empty_table(open_page: Open) -> None:
     client = open_page()
     assert {client.get(path).status_code for path in VIEWS} == {200}
@@ -103,7 +104,6 @@ def test_every_view_shows_tasks_in_every_state(open_page: Open, shop: StoppedClo
     assert "ship gave up" in text_of(client.get("/Order/task?id=o-ignored"))
 
 
-@pytest.mark.usefixtures("shop")
 def test_what_a_person_did_is_no_attempt(open_page: Open) -> None:
     Order.create("o-1", state=Order.ship.pending)
     with pytest.raises(ZeroDivisionError):
@@ -171,7 +171,6 @@ def test_a_step_grows_by_a_tenth_of_what_it_finishes(
     assert of["steps"][0]["is_growing"] is growing
 
 
-@pytest.mark.usefixtures("shop")
 def test_a_use_case_says_how_much_of_a_limit_is_in_use(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Order.ship._definition.declared, "concurrency_limit", bank := ConcurrencyLimit("bank", 3))
     slots_of(Order, bank).table.take(1)
@@ -201,7 +200,6 @@ def test_a_lock_that_a_heartbeat_has_extended_has_not_expired(open_page: Open, s
         assert str(ctx.task.worker) in listed
 
 
-@pytest.mark.usefixtures("shop")
 def test_what_waits_for_other_tasks_is_counted_and_said(open_page: Open) -> None:
     def wait_for_a_refund(ctx: ExecutionContext[Any]) -> None:
         ctx.create(Refund, "r-1", wait=True)
@@ -264,7 +262,6 @@ def test_what_is_hidden_is_not_told_by_an_error_nor_by_a_group(open_page: Open, 
         assert "Ada" not in page.text
 
 
-@pytest.mark.usefixtures("shop")
 def test_data_that_is_deeper_than_python_walks_is_shown_to_a_depth(open_page: Open) -> None:
     Order.create("o-1")
     change(Order, "o-1", data={"S": '{"a":' * 700 + "1" + "}" * 700})
@@ -272,7 +269,6 @@ def test_data_that_is_deeper_than_python_walks_is_shown_to_a_depth(open_page: Op
     assert (page.status_code, page.text.count("&#34;a&#34;"), "…" in page.text) == (200, 99, True)
 
 
-@pytest.mark.usefixtures("shop")
 def test_no_more_of_a_group_is_read_than_is_shown(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pynamodb_tracker.web.views._MOST_SHOWN", 2)
     for number in range(5):
@@ -281,14 +277,12 @@ def test_no_more_of_a_group_is_read_than_is_shown(open_page: Open, monkeypatch: 
     assert "Waiting, in order 2 or more, the first created 0s ago . pynamodb-tracker group lists all o-1 o-2" in page
 
 
-@pytest.mark.usefixtures("shop")
 def test_a_repeating_task_says_its_rule(open_page: Open) -> None:
     Nightly.create("nightly", repeat=Repeat.cron("0 2 * * *"))
     page = text_of(open_page().get("/Nightly/task?id=nightly"))
     assert "Repeats 0 2 * * * in UTC" in page
 
 
-@pytest.mark.usefixtures("shop")
 def test_schedules_say_where_more_tasks_may_repeat_than_were_read(
     open_page: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -299,7 +293,6 @@ def test_schedules_say_where_more_tasks_may_repeat_than_were_read(
     assert "schedules are listed: there may be more" in text_of(open_page().get("/Nightly/schedules"))
 
 
-@pytest.mark.usefixtures("shop")
 def test_a_task_that_a_run_has_created_links_to_it(open_page: Open) -> None:
     def order_a_refund(ctx: ExecutionContext[Any]) -> None:
         ctx.create(Refund, "r-1")
@@ -310,7 +303,6 @@ def test_a_task_that_a_run_has_created_links_to_it(open_page: Open) -> None:
     assert 'href="/Order/task' not in open_page(Refund).get("/Refund/task?id=r-1").text
 
 
-@pytest.mark.usefixtures("shop")
 def test_a_task_of_a_group_leads_to_the_tasks_that_wait_for_their_turn(open_page: Open) -> None:
     for number in range(3):
         Order.create(f"o-{number}", group="Ada & Co")
@@ -325,7 +317,6 @@ def test_a_task_of_a_group_leads_to_the_tasks_that_wait_for_their_turn(open_page
     assert client.get("/Order/group").status_code == 400
 
 
-@pytest.mark.usefixtures("shop")
 def test_a_damaged_task_is_shown_with_what_can_be_read(open_page: Open) -> None:
     Order.create("o-1", amount=5, customer="c-1", state=Order.ship.failed)
     five = {"S": "<b>five"}
@@ -340,7 +331,6 @@ def test_a_damaged_task_is_shown_with_what_can_be_read(open_page: Open) -> None:
         assert client.get(path).status_code == 200, path
 
 
-@pytest.mark.usefixtures("shop")
 def test_a_task_with_an_unreadable_due_time_is_shown(open_page: Open) -> None:
     def give_up(_: ExecutionContext[Any]) -> None:
         raise GiveUp("no disk")
@@ -357,7 +347,6 @@ def test_a_task_with_an_unreadable_due_time_is_shown(open_page: Open) -> None:
         assert (page.status_code, ">Run now<" in page.text) == (200, False), path
 
 
-@pytest.mark.usefixtures("shop")
 def test_a_state_that_no_step_declares_is_shown_as_unknown(open_page: Open) -> None:
     Order.create("o-1")
     change(Order, "o-1", status={"N": "77"}, status_key={"S": "order#77#0"})
@@ -367,7 +356,6 @@ def test_a_state_that_no_step_declares_is_shown_as_unknown(open_page: Open) -> N
     assert "unknown 77 1" in text_of(client.post("/Order/count"))
 
 
-@pytest.mark.usefixtures("shop")
 @pytest.mark.parametrize("text", HOSTILE, ids=ascii)
 def test_what_is_stored_is_shown_as_text_wherever_it_stands(open_page: Open, text: str) -> None:
     def fail_with_text(ctx: ExecutionContext[Any]) -> None:
@@ -403,7 +391,6 @@ def test_what_is_stored_is_shown_as_text_wherever_it_stands(open_page: Open, tex
         assert not re.search(r"\s(on\w+|style)=", re.sub(r"&[^;]+;", "", answer.text.replace("onerror=alert", "")))
 
 
-@pytest.mark.usefixtures("shop")
 @pytest.mark.parametrize(
     ("path", "code", "said"),
     [
@@ -423,11 +410,7 @@ def test_what_is_stored_is_shown_as_text_wherever_it_stands(open_page: Open, tex
         ("/Order/errors?step=fly", 400, "Order has no step 'fly'."),
         ("/Order/errors?sample=-1", 400, "sample must be a number up to 25,600."),
         ("/Order/errors?sample=1e3", 400, "sample must be a number up to 25,600."),
-        (
-            "/Order/bulk?verb=delete&step=ship&state=failed",
-            400,
-            "'delete' is not an action on tasks.",
-        ),
+        ("/Order/bulk?verb=delete&step=ship&state=failed", 400, "'delete' is not an action on tasks."),
         ("/Order/bulk?verb=reopen&step=ship", 400, "'' is not a status of a step."),
     ],
 )
@@ -438,7 +421,6 @@ def test_a_wrong_address_is_refused_in_a_sentence(open_page: Open, path: str, co
     assert "Traceback" not in answer.text
 
 
-@pytest.mark.usefixtures("shop")
 def test_a_cursor_of_another_list_is_refused(open_page: Open) -> None:
     for number in range(3):
         Order.create(f"o-{number}", state=Order.ship.failed)
@@ -450,7 +432,6 @@ def test_a_cursor_of_another_list_is_refused(open_page: Open) -> None:
     assert "the cursor belongs to another query" in text_of(answer)
 
 
-@pytest.mark.usefixtures("shop")
 def test_what_dynamodb_refuses_is_told_without_a_traceback(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise ClientError({"Error": {"Code": "AccessDeniedException", "Message": "not authorized"}}, "Query")
@@ -461,7 +442,6 @@ def test_what_dynamodb_refuses_is_told_without_a_traceback(open_page: Open, monk
         assert (answer.status_code, "AccessDeniedException: not authorized" in text_of(answer)) == (502, True), path
 
 
-@pytest.mark.usefixtures("shop")
 def test_a_missing_region_is_told(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     class FarTask(Task):
         class Meta:
@@ -478,7 +458,6 @@ def test_a_missing_region_is_told(open_page: Open, monkeypatch: pytest.MonkeyPat
     assert (answer.status_code, "no region: set it in the Meta" in text_of(answer)) == (502, True)
 
 
-@pytest.mark.usefixtures("shop")
 def test_pages_of_a_list_follow_each_other(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pynamodb_tracker.presentation.listing.PAGE", 2)
     for number in range(5):
@@ -492,7 +471,6 @@ def test_pages_of_a_list_follow_each_other(open_page: Open, monkeypatch: pytest.
     assert seen == [["o-0", "o-1"], ["o-2", "o-3"], ["o-4"]]
 
 
-@pytest.mark.usefixtures("shop")
 def test_tasks_are_found_by_a_part_of_their_error_and_by_the_pattern_of_their_group(open_page: Open) -> None:
     for number in range(3):
         Order.create(f"o-{number}", state=Order.ship.pending)
@@ -509,7 +487,6 @@ def test_tasks_are_found_by_a_part_of_their_error_and_by_the_pattern_of_their_gr
     assert "1 found" in text_of(client.get("/Order/tasks?step=ship&state=failed&error=no error is recorded"))
 
 
-@pytest.mark.usefixtures("shop")
 def test_ids_are_found_in_all_use_cases(open_page: Open) -> None:
     Order.create("o-1")
     Refund.create("o-1")
@@ -525,7 +502,6 @@ def test_ids_are_found_in_all_use_cases(open_page: Open) -> None:
     assert "Only the first 100 lines" in text_of(client.get("/find", params={"id": "\n".join(map(str, range(101)))}))
 
 
-@pytest.mark.usefixtures("shop")
 def test_tasks_are_found_by_an_attribute_too(open_page: Open) -> None:
     Order.create("o-1", customer="c-7")
     client = open_page()
@@ -537,7 +513,6 @@ def test_tasks_are_found_by_an_attribute_too(open_page: Open) -> None:
     assert "Not found: customer=c-8 , amount=5" in page
 
 
-@pytest.mark.usefixtures("shop")
 def test_finished_tasks_that_are_not_in_the_index_are_not_counted(open_page: Open) -> None:
     client = open_page()
     assert ("state=succeeded" in client.get("/Order/").text, "state=succeeded" in client.get("/Nightly/").text) == (
@@ -585,7 +560,6 @@ def test_an_occurrence_that_was_given_up_is_shown_and_not_to_be_reopened(open_pa
     assert "verb=reopen" not in groups.text
 
 
-@pytest.mark.usefixtures("shop")
 def test_a_group_is_found_by_its_name(open_page: Open) -> None:
     Order.create("o-1", group="Ada & Co")
     Refund.create("Ada & Co")
@@ -597,7 +571,6 @@ def test_a_group_is_found_by_its_name(open_page: Open) -> None:
     assert client.get("/find", params={"id": "Ada & Co"}).headers["location"] == "/Order/group?name=Ada+%26+Co"
 
 
-@pytest.mark.usefixtures("shop")
 def test_a_wrong_time_keeps_the_form_and_marks_the_field(open_page: Open) -> None:
     for path in ("/Order/tasks?step=ship&state=failed&error=503&since=soon", "/Order/errors?like=503&since=soon"):
         page = open_page().get(path)
@@ -627,7 +600,6 @@ def test_errors_are_shown_50_at_a_time_and_filtered(open_page: Open, shop: Stopp
     assert client.get("/Order/errors?like=WAY xx of").text.count("CarrierError: way") == 1
 
 
-@pytest.mark.usefixtures("shop")
 def test_large_data_is_cut_until_all_is_asked_for(open_page: Open) -> None:
     Order.create("o-1", data={"text": "x" * 150_000})
     client = open_page()
@@ -637,7 +609,6 @@ def test_large_data_is_cut_until_all_is_asked_for(open_page: Open) -> None:
     assert "x" * 150_000 in client.get("/Order/task?id=o-1&all=1").text
 
 
-@pytest.mark.usefixtures("shop")
 def test_static_files_are_kept_for_ever_and_answers_are_packed(open_page: Open) -> None:
     client = open_page()
     page = client.get("/Order/", headers={"accept-encoding": "gzip"})
