@@ -105,7 +105,7 @@ SINCE: dict[str, tuple[str, ...]] = {
         "testing.stopped_clock",
         "web.ActionRequest",
         "web.dashboard",
-    ),
+    )
 }
 """The public names, under the version since when. One that goes away is deprecated for two minor versions first."""
 

@@ -34,10 +34,7 @@ def tables(dynamodb: Engine) -> Iterator[Tables]:
 @pytest.fixture(scope="module")
 def deploy(tables: Tables, dynamodb: Engine) -> Callable[..., Runtime]:  # noqa: ARG001 - they have the table
     """Return a function that deploys a handler in a process of its own."""
-    environment = {
-        "AWS_ENDPOINT_URL_DYNAMODB": dynamodb.endpoint,
-        "SHOP_TABLE": ShopTask.Meta.table_name,
-    }
+    environment = {"AWS_ENDPOINT_URL_DYNAMODB": dynamodb.endpoint, "SHOP_TABLE": ShopTask.Meta.table_name}
     return partial(Runtime, environment=environment)
 
 

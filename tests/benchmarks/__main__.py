@@ -5,20 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tests.benchmarks import (
-    batch,
-    cold,
-    cost,
-    cpu,
-    hooks,
-    imports,
-    latency,
-    layouts,
-    loops,
-    queries,
-    settings,
-    workers,
-)
+from tests.benchmarks import batch, cold, cost, cpu, hooks, imports, latency, layouts, loops, queries, settings, workers
 from tests.benchmarks.ways import missing
 from tests.conftest import prepare_process
 

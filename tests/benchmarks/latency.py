@@ -14,15 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks.latency_shop import (
-    LOCK_FOR,
-    RETRY_DELAY,
-    Booking,
-    Order,
-    ShopTask,
-    has_parcel,
-    waits_for_payment,
-)
+from tests.benchmarks.latency_shop import LOCK_FOR, RETRY_DELAY, Booking, Order, ShopTask, has_parcel, waits_for_payment
 from tests.benchmarks.tables import table
 from tests.benchmarks.ways import engine
 

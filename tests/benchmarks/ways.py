@@ -51,10 +51,7 @@ class _Peer:
     name: str
 
 
-_PEERS = {
-    "pynamodb_mate": _Peer("by_mate", "ByMate"),
-    "Powertools idempotency": _Peer("by_powertools", "ByPowertools"),
-}
+_PEERS = {"pynamodb_mate": _Peer("by_mate", "ByMate"), "Powertools idempotency": _Peer("by_powertools", "ByPowertools")}
 
 
 def ways() -> dict[str, Callable[[], Way]]:

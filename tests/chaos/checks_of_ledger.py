@@ -81,9 +81,4 @@ def losers_leave_no_mark(history: History, final: Final) -> Iterator[str]:
                 yield f"{run} marked {account}, sent {late:.3f} s after {taker} had taken the task"
 
 
-CHECKS = (
-    successes_are_booked_exactly_once,
-    booked_successes_are_whole,
-    transactions_are_as_told,
-    losers_leave_no_mark,
-)
+CHECKS = (successes_are_booked_exactly_once, booked_successes_are_whole, transactions_are_as_told, losers_leave_no_mark)

@@ -37,11 +37,7 @@ _ROWS: dict[str, dict[str, Any]] = {
     "part/r/0": {"marks": [(10, 1)]},
     "part/r/1": {"marks": [(10, 1)]},
     "part/r/2": {"marks": [(10, 2)]},
-    "bill/b": {
-        "marks": [(10, 1), (20, 2)],
-        "signals": {"paid": "x"},
-        "decided": {"paid": "x", "approved": None},
-    },
+    "bill/b": {"marks": [(10, 1), (20, 2)], "signals": {"paid": "x"}, "decided": {"paid": "x", "approved": None}},
     "member/m": {"marks": [(10, 1), (20, 2)], "group": "van", "group_number": 1},
     "member/n": {"marks": [(10, 1), (20, 2)], "group": "van", "group_number": 2},
 }

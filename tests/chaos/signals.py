@@ -72,11 +72,7 @@ def send_any(log: Log, number: int, bill: Any, draw: random.Random) -> bool:
     """Signal a bill in any state. Some senders send twice, for one event or for two."""
     steps = (bill.issue, bill.settle)
     states = [state for step in steps for state in (step.pending, step.in_progress, step.failed, step.ignored)]
-    often = [
-        bill.issue.pending,
-        bill.settle.pending,
-        *[bill.settle.in_progress] * 2,
-    ]  # where a signal races a decision
+    often = [bill.issue.pending, bill.settle.pending, *[bill.settle.in_progress] * 2]  # where a signal races a decision
     state = draw.choice([*states, *often * 3, bill.settle.succeeded])
     found = [task.task_id for task in state.query(limit=MOST, latest_due_first=draw.random() < 0.7, with_data=False)]
     if not found:

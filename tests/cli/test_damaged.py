@@ -64,8 +64,7 @@ def test_errors_need_no_attribute_of_the_user(values: dict[str, Any], tasks: int
 
 
 @pytest.mark.parametrize(
-    ("values", "stuck"),
-    [(AMOUNT, True), ({"fence": {"S": "x"}}, True), ({"lock_expire_time": {"S": "soon"}}, False)],
+    ("values", "stuck"), [(AMOUNT, True), ({"fence": {"S": "x"}}, True), ({"lock_expire_time": {"S": "soon"}}, False)]
 )
 def test_what_is_stuck_is_listed(failed: StoppedClock, values: dict[str, Any], *, stuck: bool) -> None:
     Order.pay.start("u-1").__enter__()

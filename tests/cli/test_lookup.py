@@ -154,18 +154,9 @@ def test_a_wrong_declaration_is_reported_at_the_line_of_the_module(folder: Path)
         ("shop:AppTsk", "the module 'shop' does not define 'AppTsk'; did you mean 'AppTask'?"),
         ("shop:Warehouse", "the module 'shop' does not define 'Warehouse'"),
         ("shop:nothing", "the module 'shop' does not define 'nothing'"),
-        (
-            "shop:handler",
-            "shop:handler is not a task class: name a class derived from Task, the table or a use case",
-        ),
-        (
-            "shop:UseCase",
-            "shop:UseCase is not a task class: name a class derived from Task, the table or a use case",
-        ),
-        (
-            "shop:Base",
-            "shop:Base lacks a table: name a class with class Meta: table_name = ..., or its use case",
-        ),
+        ("shop:handler", "shop:handler is not a task class: name a class derived from Task, the table or a use case"),
+        ("shop:UseCase", "shop:UseCase is not a task class: name a class derived from Task, the table or a use case"),
+        ("shop:Base", "shop:Base lacks a table: name a class with class Meta: table_name = ..., or its use case"),
     ],
 )
 def test_a_class_that_is_none_of_tasks_is_refused_with_what_to_name(name: str, said: str) -> None:

@@ -104,14 +104,8 @@ def test_a_task_that_repeats_is_created_and_shown_with_its_rule() -> None:
     [
         (lambda: None, "o-1: pay.pending"),
         (lambda: Order.create("o-1"), "o-1: pay.pending (already pending, attributes unchanged)"),
-        (
-            lambda: Order.create("o-1", state=Order.ship.pending),
-            "o-1: ship.pending (runs again after its success)",
-        ),
-        (
-            lambda: Order.create("o-1", state=Order.ship.succeeded),
-            "o-1: pay.pending (had succeeded, starts over)",
-        ),
+        (lambda: Order.create("o-1", state=Order.ship.pending), "o-1: ship.pending (runs again after its success)"),
+        (lambda: Order.create("o-1", state=Order.ship.succeeded), "o-1: pay.pending (had succeeded, starts over)"),
         (
             lambda: Order.create("o-1", state=Order.ship.ignored),
             "o-1: ship.ignored (keeps the request until it is reopened)",

@@ -9,15 +9,7 @@ from typing import Any
 import pytest
 from pynamodb.attributes import UnicodeAttribute
 
-from pynamodb_tracker import (
-    Repeat,
-    RetryLater,
-    Step,
-    Task,
-    TaskAlreadySucceededError,
-    UseCase,
-    clock,
-)
+from pynamodb_tracker import Repeat, RetryLater, Step, Task, TaskAlreadySucceededError, UseCase, clock
 from pynamodb_tracker.presentation.text import stamp
 from pynamodb_tracker.testing import StoppedClock, local_table
 from pynamodb_tracker.writes.lock import new_token
@@ -153,10 +145,7 @@ def test_parts_of_another_round_are_not_shown() -> None:
         ({"skipped_steps": ["send"]}, "Payout has no step 'send'"),
         ({"postpone_count": 0}, "0 is not a whole number above 0"),
         ({"first_failure": "noon"}, "'noon' is not a time"),
-        (
-            {"cancelled": CANCELLED, "state": "pay.failed"},
-            "has the state cancelled, or is at a branch",
-        ),
+        ({"cancelled": CANCELLED, "state": "pay.failed"}, "has the state cancelled, or is at a branch"),
         ({"cancelled": {**CANCELLED, "step": "send"}, "state": "cancelled"}, "Payout has no step 'send'"),
         ({"cancelled": "ada", "state": "cancelled"}, "Expecting value"),
         ({"postpone_count": 1, "repeat": "every 1h"}, "cannot be loaded with postpone_count and a group or a rule"),

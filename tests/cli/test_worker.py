@@ -50,11 +50,7 @@ def test_steps_of_several_use_cases_are_run_and_reported() -> None:
     ended = idle(f"pay={WAVER}", f"ship={CHARGE}", f"send={CHARGE}")
     assert (ended.code, ended.lines) == (
         0,
-        [
-            "Order.pay: 1 succeeded, 2 failed, 2 ignored",
-            "Order.ship: 1 succeeded",
-            "Invoice.send: 1 succeeded",
-        ],
+        ["Order.pay: 1 succeeded, 2 failed, 2 ignored", "Order.ship: 1 succeeded", "Invoice.send: 1 succeeded"],
     )
     assert counted() == {"pay ignored": 2, "ship succeeded": 1}
     assert Invoice.get_task("i-1").data == {"receipt": "r-i-1"}
@@ -123,11 +119,7 @@ NOT_BOUND = (
             [f"x={CHARGE}"],
             "none of 2 use cases has a step 'x'. The steps are invoice.send, order.pay, order.ship",
         ),
-        (
-            STORE,
-            [f"ordr.pay={CHARGE}"],
-            "ordr.pay: unknown use case 'ordr'; did you mean 'order'?",
-        ),
+        (STORE, [f"ordr.pay={CHARGE}"], "ordr.pay: unknown use case 'ordr'; did you mean 'order'?"),
         (
             "tests.cli.shop:Order",
             [f"invoice.send={CHARGE}"],

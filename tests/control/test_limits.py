@@ -536,11 +536,7 @@ def test_a_request_for_a_slot_without_a_response_ends_in_time(monkeypatch: pytes
 
 @pytest.mark.parametrize("why", ["another worker took it", "it expired because it could not be renewed"])
 def test_a_block_that_outlives_its_slot_is_logged(
-    clock: StoppedClock,
-    other: LimitSlots,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    why: str,
+    clock: StoppedClock, other: LimitSlots, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, why: str
 ) -> None:
     Order.create("o-1")
 

@@ -6,14 +6,7 @@ from datetime import datetime
 import pytest
 
 from pynamodb_tracker import Status
-from pynamodb_tracker.demo.orders import (
-    MAX_ATTEMPTS,
-    STEPS,
-    Accident,
-    PlacedOrder,
-    draw_accidents,
-    generate_orders,
-)
+from pynamodb_tracker.demo.orders import MAX_ATTEMPTS, STEPS, Accident, PlacedOrder, draw_accidents, generate_orders
 
 PENDING, IGNORED, SUCCEEDED = Status.PENDING, Status.IGNORED, Status.SUCCEEDED
 

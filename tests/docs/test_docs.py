@@ -159,13 +159,7 @@ def test_the_readme_leads_to_each_kind_of_page() -> None:
     assert {page.name for page in PAGES if str(Path(page.name).parent) in {"docs", "docs/explanation"}} <= linked
 
 
-JOBS = {
-    "lambda": 900,
-    "retry-and-reopen": 600,
-    "run-a-worker": 450,
-    "test-your-code": 350,
-    "see-what-is-stuck": 400,
-}
+JOBS = {"lambda": 900, "retry-and-reopen": 600, "run-a-worker": 450, "test-your-code": 350, "see-what-is-stuck": 400}
 """The guides to the most common jobs, and how many words each may have, without code."""
 
 

@@ -145,7 +145,7 @@ SENTENCES: dict[str, list[str]] = {
         f"or {most_tasks_in_groups(follow_ups._FOR_OWN_GROUP)} if its own task is in a group",
     ],
     "how-to/lambda.md": [
-        f"expires {['one'][invocation._LOCK_MARGIN.seconds - 1]} second after the invocation's timeout",
+        f"expires {['one'][invocation._LOCK_MARGIN.seconds - 1]} second after the invocation's timeout"
     ],
     "how-to/limit-what-runs-at-once.md": [
         f"Handlers wait up to {seconds(invocation._SLOT_WAIT)} seconds",

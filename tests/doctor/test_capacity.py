@@ -23,10 +23,7 @@ def status_index(described: type[Task], **changes: Any) -> list[dict[str, Any]]:
 def test_few_provisioned_units_are_reported_with_the_tasks_per_second_that_they_allow(shop: type[Task]) -> None:
     make(shop, provisioned(12))
     finding = one(shop, SUBJECT)
-    assert (finding.severity, finding.found) == (
-        Severity.ADVICE,
-        "provisioned, table 12 and index 12 units per second",
-    )
+    assert (finding.severity, finding.found) == (Severity.ADVICE, "provisioned, table 12 and index 12 units per second")
     assert "The limit allows 2 per second, unless auto scaling raises it" in finding.meaning
     assert "on demand" in finding.to_do
 

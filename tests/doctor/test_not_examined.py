@@ -58,10 +58,7 @@ def test_missing_access_keys_are_reported(unreachable: pytest.MonkeyPatch) -> No
 
 @pytest.mark.parametrize(
     ("host", "words"),
-    [
-        ("http://127.0.0.1:9", "table 'far' at http://127.0.0.1:9: cannot connect"),
-        ("localhost", "Invalid endpoint"),
-    ],
+    [("http://127.0.0.1:9", "table 'far' at http://127.0.0.1:9: cannot connect"), ("localhost", "Invalid endpoint")],
 )
 def test_a_server_that_does_not_answer_is_reported(unreachable: pytest.MonkeyPatch, host: str, words: str) -> None:
     unreachable.setattr(FarTask.Meta, "host", host, raising=False)

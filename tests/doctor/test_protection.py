@@ -144,10 +144,7 @@ def test_point_in_time_recovery_that_is_turned_on_is_seen(described: type[Task])
 def test_point_in_time_recovery_that_the_caller_may_not_read_is_unknown(described: type[Task]) -> None:
     with answering(described, backups="AccessDeniedException"):
         finding = one(described, "point-in-time recovery")
-    assert (finding.severity, finding.found) == (
-        Severity.ADVICE,
-        "unknown: AccessDeniedException: this is why",
-    )
+    assert (finding.severity, finding.found) == (Severity.ADVICE, "unknown: AccessDeniedException: this is why")
     assert finding.to_do == "Grant dynamodb:DescribeContinuousBackups to the role that runs this check."
 
 

@@ -27,10 +27,7 @@ ORDER = {"order_id": "o-1", "address": "1 Main Street"}
 @pytest.fixture(scope="module")
 def shipping() -> Iterator[ModuleType]:
     """Import the handler as Lambda does, with the environment of the template."""
-    with (
-        mock.patch.dict(os.environ, ENVIRONMENT),
-        mock.patch.object(sys, "path", [str(FOLDER / "src"), *sys.path]),
-    ):
+    with mock.patch.dict(os.environ, ENVIRONMENT), mock.patch.object(sys, "path", [str(FOLDER / "src"), *sys.path]):
         module = importlib.import_module("shipping")
         with local_table(module.AppTask):
             yield module

@@ -6,12 +6,7 @@ from typing import Any
 
 import pytest
 from pynamodb.attributes import NumberAttribute, UnicodeAttribute
-from pynamodb.indexes import (
-    AllProjection,
-    GlobalSecondaryIndex,
-    IncludeProjection,
-    LocalSecondaryIndex,
-)
+from pynamodb.indexes import AllProjection, GlobalSecondaryIndex, IncludeProjection, LocalSecondaryIndex
 
 from pynamodb_tracker import FindBy, Task
 from tests.cli.command import run

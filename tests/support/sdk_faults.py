@@ -52,9 +52,7 @@ def _proxied(text: str) -> ProxyConnectionError:
 
 FAULTS = (
     Fault(
-        "credentials endpoint",
-        "unsigned",
-        lambda: CredentialRetrievalError(provider="container-role", error_msg="429"),
+        "credentials endpoint", "unsigned", lambda: CredentialRetrievalError(provider="container-role", error_msg="429")
     ),
     Fault("no credentials", "unsigned", NoCredentialsError),
     Fault("token of a login", "unsigned", UnauthorizedSSOTokenError),

@@ -52,14 +52,7 @@ from pynamodb_tracker.aws_lambda import (
 )
 from pynamodb_tracker.instrumentation import Hook, RunDetails, add_hook
 from pynamodb_tracker.opentelemetry import instrument
-from pynamodb_tracker.testing import (
-    LocalServer,
-    LocalTable,
-    StoppedClock,
-    local_server,
-    local_table,
-    stopped_clock,
-)
+from pynamodb_tracker.testing import LocalServer, LocalTable, StoppedClock, local_server, local_table, stopped_clock
 from pynamodb_tracker.web import ActionRequest, dashboard
 
 

@@ -6,14 +6,7 @@ from typing import Any
 
 from pynamodb.attributes import NumberAttribute, UnicodeAttribute, UTCDateTimeAttribute
 
-from pynamodb_tracker import (
-    BoundStep,
-    FindBy,
-    Signal,
-    Step,
-    Task,
-    UseCase,
-)
+from pynamodb_tracker import BoundStep, FindBy, Signal, Step, Task, UseCase
 
 _DEAD: list[ExitStack] = []
 

@@ -178,11 +178,7 @@ def test_text_that_wants_to_be_code_is_shown_as_text(visit: Visit, shop: Stopped
         change(Order, f"{text} 3", worker={"S": text})
     shop.advance(timedelta(seconds=1))
     with visit({"user": lambda _: HOSTILE[0]}) as visitor:
-        for path in (
-            "/Order/",
-            "/Order/errors",
-            *LISTS,
-        ):
+        for path in ("/Order/", "/Order/errors", *LISTS):
             visitor.open(path)
         for text in HOSTILE:
             query = quote(text, safe="")

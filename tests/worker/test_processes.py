@@ -17,10 +17,7 @@ from tests.worker.program import work
 from tests.worker.programs import Program, Programs, programs
 from tests.worker.shop import Order, Parcel, ShopTask
 
-pytestmark = [
-    pytest.mark.race,
-    pytest.mark.skipif(os.name == "nt", reason="POSIX signals"),
-]
+pytestmark = [pytest.mark.race, pytest.mark.skipif(os.name == "nt", reason="POSIX signals")]
 
 PROCESSES = [1, 2]
 
@@ -34,10 +31,7 @@ def started(dynamodb: Engine) -> Iterator[Programs]:
 @pytest.fixture(scope="module")
 def pair(dynamodb: Engine) -> Iterator[Program]:
     """Have one program with two processes for the tests that leave both at work; both are ready for signals."""
-    with (
-        Dynoxide.of([ShopTask], dynamodb.endpoint),
-        programs(dynamodb.endpoint, name()) as started,
-    ):
+    with Dynoxide.of([ShopTask], dynamodb.endpoint), programs(dynamodb.endpoint, name()) as started:
         program = started.start(processes=2, threads=2, max_poll_interval=0.2)
         ids = [f"hold-first-{number}" for number in range(4)]
         Order.create_many(ids)

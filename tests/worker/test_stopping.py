@@ -351,9 +351,7 @@ def test_a_task_that_is_given_back_just_as_its_block_opens_a_transaction_is_left
     assert Order.get_task("o-1").note == "booked"
 
 
-def test_a_release_that_gets_no_answer_does_not_keep_the_worker_from_ending(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_release_that_gets_no_answer_does_not_keep_the_worker_from_ending(monkeypatch: pytest.MonkeyPatch) -> None:
     never = threading.Event()
     monkeypatch.setattr(executor, "GIVE_BACK_WITHIN", 0.05)
     monkeypatch.setattr(Run, "give_back", lambda _: never.wait(WAIT) and False)
