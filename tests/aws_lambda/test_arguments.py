@@ -38,7 +38,6 @@ async def told(_result: object) -> str:
 )
 def test_a_handler_of_the_wrong_kind_is_a_type_error(arguments: dict[str, Any], message: str) -> None:
     good: dict[str, Any] = {"step": Order.ship, "task_id": "order_id"}
-
     with pytest.raises(TypeError, match=message):
         handles(**{**good, **arguments})(ship)
 
@@ -118,6 +117,5 @@ def test_a_schedule_of_the_wrong_kind_is_refused(
     arguments: dict[str, Any], error: type[Exception], message: str
 ) -> None:
     good: dict[str, Any] = {"step": Order.ship, "function": lambda _: None}
-
     with pytest.raises(error, match=message):
         retry_handler(**{**good, **arguments})

@@ -19,9 +19,7 @@ BROKEN = {"broken": "no paper"}
 
 def test_only_what_failed_is_redelivered(context: Context) -> None:
     ready("o-1", "o-2", "o-3")
-
     answer = handler(sqs(bare("o-1"), bare("o-2", **BROKEN), bare("o-3")), context)
-
     assert names(answer) == ["m-2"]
     assert states("o-1", "o-2", "o-3") == ["deliver pending", "ship failed", "deliver pending"]
 
@@ -48,17 +46,14 @@ def test_a_function_that_raises_an_error_of_the_library_fails_its_record(context
 
 def test_a_message_that_is_delivered_twice_is_acknowledged(context: Context) -> None:
     ready("o-1")
-
     assert names(handler(sqs(bare("o-1"), bare("o-1")), context)) == []
 
 
 def test_a_task_that_is_locked_or_not_due_is_redelivered(context: Context) -> None:
     ready("o-1", "o-3")
     Order.create("o-2")
-
     with Order.ship.start("o-1"):
         answer = handler(sqs(bare("o-1"), bare("o-2"), bare("o-3"), bare("o-4")), context)
-
     assert names(answer) == ["m-1", "m-2", "m-4"]
 
 
@@ -67,7 +62,6 @@ def test_a_message_about_an_ignored_task_is_acknowledged(context: Context) -> No
     Order.ship.ignore("o-1", reason="cancelled")
     first = handler(sqs(bare("o-1"), bare("o-2", **BROKEN)), context)
     last = handler(sqs(bare("o-2", **BROKEN)), context)
-
     assert (names(first), names(last)) == (["m-2"], [])
     assert states("o-1", "o-2") == ["ship ignored"] * 2
 
@@ -76,7 +70,6 @@ def test_ignored_tasks_can_be_sent_to_the_dead_letter_queue(context: Context) ->
     ready("o-1")
     Order.ship.ignore("o-1", reason="cancelled")
     careful = handles(Order.ship, task_id="order_id", replies=Replies(ignored="raise"))(ship)
-
     assert names(careful(sqs(bare("o-1")), context)) == ["m-1"]
 
 
@@ -85,7 +78,6 @@ def test_a_message_that_cannot_be_read_is_redelivered_until_it_becomes_a_dead_le
     body: str, context: Context
 ) -> None:
     ready("o-1")
-
     assert names(handler(sqs(body, bare("o-1")), context)) == ["m-1"]
     assert states("o-1") == ["deliver pending"]
 
@@ -93,7 +85,6 @@ def test_a_message_that_cannot_be_read_is_redelivered_until_it_becomes_a_dead_le
 def test_a_body_that_is_not_json_is_read_by_a_custom_payload(context: Context) -> None:
     ready("o-1")
     by_text = handles(Order.ship, task_id=str, payload=lambda record: record["body"])(lambda _ctx, _text: None)
-
     assert names(by_text(sqs("o-1"), context)) == []
 
 
@@ -101,7 +92,6 @@ def test_a_batch_of_another_kind_is_refused_as_a_whole(context: Context) -> None
     only_sqs = handles(Order.ship, task_id="order_id", trigger="sqs")(ship)
     broken = sqs(bare("o-1"))
     del broken["Records"][0]["messageId"]
-
     for event in (bare("o-1"), {"Records": [{"eventSource": "aws:s3"}]}, broken, {"Records": [1]}):
         with pytest.raises(UnreadableEventError, match="not from the trigger 'sqs'"):
             only_sqs(event, context)
@@ -113,9 +103,7 @@ def test_after_the_first_failure_of_a_group_the_rest_of_it_is_left_in_its_order(
     event = fifo(
         ("a", bare("a-1", **BROKEN)), ("b", bare("b-1")), ("a", bare("a-2")), ("c", "{"), ("b", bare("b-2")), ("c", "{")
     )
-
     answer = handler(event, context)
-
     assert names(answer) == ["m-1", "m-3", "m-4", "m-6"]
     assert states("a-1", "a-2", "b-1", "b-2") == ["ship failed", "ship pending", "deliver pending", "deliver pending"]
 
@@ -123,7 +111,6 @@ def test_after_the_first_failure_of_a_group_the_rest_of_it_is_left_in_its_order(
 def test_a_group_continues_after_a_message_that_is_acknowledged(context: Context) -> None:
     ready("a-1", "a-2")
     Order.ship.ignore("a-1", reason="cancelled")
-
     assert names(handler(fifo(("a", bare("a-1")), ("a", bare("a-2"))), context)) == []
     assert states("a-2") == ["deliver pending"]
 
@@ -131,7 +118,6 @@ def test_a_group_continues_after_a_message_that_is_acknowledged(context: Context
 def test_groups_of_a_standard_queue_keep_no_order(context: Context) -> None:
     ready("o-1", "o-2")
     event = sqs(bare("o-1", **BROKEN), bare("o-2"), MessageGroupId="tenant")
-
     assert names(handler(event, context)) == ["m-1"]
 
 
@@ -152,7 +138,6 @@ def test_no_message_is_begun_when_the_invocation_is_about_to_end(clock: StoppedC
 
 def test_the_first_message_is_begun_however_short_the_invocation_is(clock: StoppedClock) -> None:
     ready("o-1", "o-2")
-
     assert names(handler(sqs(bare("o-1"), bare("o-2")), Context(clock, 0.9))) == ["m-2"]
 
 
@@ -205,7 +190,6 @@ def test_the_lock_of_each_message_ends_with_the_invocation(clock: StoppedClock) 
         clock.advance(timedelta(seconds=5))
 
     slow(sqs(bare("o-1"), bare("o-2")), Context(clock, 30))
-
     assert ends == [timedelta(seconds=31)] * 2
 
 
@@ -229,7 +213,6 @@ def test_an_error_of_the_table_leaves_the_other_messages_alone(
 def test_a_batch_may_report_what_succeeded_before(context: Context) -> None:
     Order.create("o-1", state=Order.ship.succeeded)
     strict = handles(Order.ship, task_id="order_id", replies=Replies(succeeded="raise"))(ship)
-
     assert names(strict(sqs(bare("o-1")), context)) == ["m-1"]
     with pytest.raises(TaskAlreadySucceededError):
         strict(bare("o-1"), context)
@@ -265,13 +248,11 @@ def test_a_queue_is_a_fifo_queue_by_the_end_of_its_name(context: Context) -> Non
     event = sqs("{", bare("o-2"), MessageGroupId="a")
     for record in event["Records"]:
         record["eventSourceARN"] = "arn:aws:sqs:us-east-1:123456789012:myfifo"
-
     assert names(handler(event, context)) == ["m-1"]
 
 
 def test_records_of_two_kinds_are_no_batch(context: Context) -> None:
     mixed = {"Records": [*sqs(bare("o-1"))["Records"], *kinesis(bare("o-2"))["Records"]]}
-
     with pytest.raises(UnreadableEventError):
         handler(mixed, context)
     with pytest.raises(UnreadableEventError):
@@ -290,5 +271,4 @@ def test_a_message_is_begun_when_just_enough_time_is_left(clock: StoppedClock) -
 
 def test_a_task_may_be_started_by_an_invocation_that_is_past_its_end(clock: StoppedClock) -> None:
     ready("o-1")
-
     assert names(handler(sqs(bare("o-1")), Context(clock, -5))) == []

@@ -32,7 +32,6 @@ EVENTS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", EVENTS)
 def test_an_event_is_one_of_its_trigger_and_can_be_sent_as_json(name: str) -> None:
     event = EVENTS[name]
-
     assert trigger_of(event).name == name
     assert json.loads(json.dumps(event)) == event
     assert trigger_of(event).records(event)
@@ -81,7 +80,6 @@ def test_a_function_url_and_a_load_balancer_have_no_path_parameters() -> None:
 def test_messages_of_a_fifo_queue_have_their_groups() -> None:
     one = testing.sqs_event("a", "b", queue="orders.fifo")["Records"]
     each = testing.sqs_event("a", "b", queue="orders.fifo", group=["x", "y"])["Records"]
-
     assert [record["attributes"]["MessageGroupId"] for record in one] == ["group", "group"]
     assert [record["attributes"]["MessageGroupId"] for record in each] == ["x", "y"]
     assert "MessageGroupId" not in EVENTS["sqs"]["Records"][0]["attributes"]

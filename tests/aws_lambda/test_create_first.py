@@ -64,7 +64,6 @@ def test_all_tasks_of_a_batch_are_there_when_its_first_block_begins(context: Con
 
     with pytest.raises(KilledError):
         dies(sqs(*map(bare, IDS)), context)
-
     assert seen == [IDS]
 
 
@@ -73,19 +72,16 @@ def test_the_tasks_of_a_batch_are_created_by_one_request(
 ) -> None:
     monkeypatch.setattr("pynamodb_tracker.dynamodb.write_batcher._LONGEST_WAIT", 60)
     first = handles(Order.confirm, task_id="order_id", create_if_missing=True, create_first=True)(ship)
-
     with Dynoxide.of([ShopTask], dynamodb.endpoint):
         Order.create_many(["a", "b"], threads=2)  # the first batch of a process asks what the engine can do
         with recorded(ShopTask) as requests:
             first(sqs(*map(bare, IDS)), Context(stopped_clock))
-
     assert Counter(requests.operations) == {"BatchExecuteStatement": 1, "UpdateItem": 5 + 5}, "5 claims and 5 ends"
 
 
 def test_tasks_that_exist_and_messages_that_cannot_be_read_are_left_to_their_turn(context: Context) -> None:
     Order.create("o-2", amount=1)
     first = handles(Order.confirm, task_id="order_id", create_if_missing=lambda _: {"amount": 2}, create_first=True)
-
     assert names(first(ship)(sqs(bare("o-1"), "{", {"order": "?"}, bare("o-2")), context)) == ["m-2", "m-3"]
     assert [task.amount for task in Order.get_many(["o-1", "o-2"])] == [2, 1]
 
@@ -113,7 +109,6 @@ def test_new_tasks_of_a_group_enter_it_in_the_order_of_their_messages(context: C
 
     with pytest.raises(KilledError):
         dies(sqs(*map(bare, IDS)), context)
-
     assert [*Order.group("c-7").waiting()] == IDS[1:]
 
 
@@ -136,7 +131,6 @@ def test_a_task_that_could_not_be_created_first_is_created_by_its_claim(
 
     monkeypatch.setattr(StepDefinition, "create", refused)
     first = handles(Order.confirm, task_id="order_id", create_if_missing=True, create_first=True)(ship)
-
     assert names(first(sqs(*map(bare, IDS)), context)) == []
     assert known(*IDS) == IDS
 
@@ -153,6 +147,5 @@ def test_a_record_without_attributes_for_a_new_task_does_not_stop_the_others(con
         return None if event["order_id"] == "o-2" else {"amount": 7}
 
     handler = handles(Order.confirm, task_id="order_id", create_if_missing=attributes, create_first=True)(ship)
-
     assert names(handler(sqs(bare("o-1"), bare("o-2"), bare("o-3")), context)) == ["m-2"]
     assert known("o-1", "o-2", "o-3") == ["o-1", "o-3"]

@@ -44,22 +44,18 @@ def test_the_first_event_creates_the_task_and_runs_it(context: Context) -> None:
 
 def test_the_event_says_what_the_new_task_has(context: Context) -> None:
     with_amount(bare("o-1", amount=4200), context)
-
     task = Order.get_task("o-1")
     assert (task.amount, task.data) == (4200, {"v": 1})
 
 
 def test_a_task_that_is_there_keeps_what_it_has(context: Context) -> None:
     Order.create("o-1", amount=1)
-
     with_amount(bare("o-1", amount=4200), context)
-
     assert Order.get_task("o-1").amount == 1
 
 
 def test_an_event_about_a_task_that_is_there_needs_no_attributes(context: Context) -> None:
     Order.create("o-1", amount=1)
-
     assert names(with_amount(sqs({"order_id": "o-1"}), context)) == []
 
 
@@ -74,7 +70,6 @@ def test_attributes_that_the_class_does_not_have_are_reported(
 ) -> None:
     caplog.set_level("DEBUG", "pynamodb_tracker")
     handler = handles(Order.confirm, task_id="order_id", create_if_missing=lambda _: {"amuont": 1})(ship)
-
     with pytest.raises(UnreadableEventError, match=r"cannot be created with an object with \['amuont'\]: TypeError"):
         handler(bare("o-1"), context)
     assert "did you mean 'amount'" in caplog.text
@@ -83,7 +78,6 @@ def test_attributes_that_the_class_does_not_have_are_reported(
 @pytest.mark.parametrize("name", ["state", "task_id"])
 def test_the_id_and_the_state_of_a_new_task_are_no_attributes_of_it(context: Context, name: str) -> None:
     handler = handles(Order.confirm, task_id="order_id", create_if_missing=lambda _: {name: "o-2"})(ship)
-
     with pytest.raises(UnreadableEventError, match=rf"cannot be created with an object with \['{name}'\]: TypeError"):
         handler(bare("o-1"), context)
 
@@ -95,7 +89,6 @@ def test_an_attribute_that_cannot_be_stored_is_named(context: Context) -> None:
 
 def test_the_new_task_is_pending_for_the_step_of_the_handler(context: Context) -> None:
     late = handles(Order.ship, task_id="order_id", create_if_missing=True)(ship)
-
     with pytest.raises(Broken):
         late(bare("o-1", broken="no paper"), context)
     assert Order.get_task("o-1").state == Order.ship.failed
@@ -129,7 +122,6 @@ def test_in_a_batch_the_attributes_are_computed_outside_of_shared_requests(conte
         return {"amount": int(shares_requests())}
 
     handler = handles(Order.confirm, task_id="order_id", create_if_missing=attributes, threads=4)(ship)
-
     assert names(handler(sqs(*(bare(f"o-{number}") for number in range(4))), context)) == []
     assert {Order.get_task(f"o-{number}").amount for number in range(4)} == {0}
 
@@ -153,7 +145,6 @@ def test_where_the_other_one_has_only_created_it_this_one_runs_it(context: Conte
         return {"amount": 4200}
 
     handles(Order.confirm, task_id="order_id", create_if_missing=attributes)(ship)(bare("o-1"), context)
-
     assert (Order.get_task("o-1").amount, Order.get_task("o-1").state) == (1, Order.ship.pending)
 
 
@@ -214,9 +205,7 @@ def test_a_worker_that_dies_in_the_function_is_taken_over(clock: StoppedClock, c
     run.create = partial(run.new_task, {"amount": 1}, None)
     die(cast("Any", SimpleNamespace(start=lambda _: run)), "o-1")
     clock.advance(timedelta(minutes=6))
-
     with_amount(bare("o-1"), context)
-
     assert (Order.get_task("o-1").fence, Order.get_task("o-1").unfinished) == (2, [1])
 
 
@@ -233,10 +222,8 @@ def test_a_task_with_options_is_created_pending_and_runs_if_it_may(
     context: Context, options: dict[str, Any], error: type[Exception] | None
 ) -> None:
     handler = handles(Order.confirm, task_id="order_id", create_if_missing=lambda _: options)(ship)
-
     with nullcontext() if error is None else pytest.raises(error):
         handler(bare("o-1"), context)
-
     task = Order.get_task("o-1")
     assert (task.fence, task.group) == (int(error is None), options.get("group"))
 

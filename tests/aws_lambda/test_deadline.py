@@ -39,14 +39,12 @@ def test_timeouts_tries_and_pauses_of_the_sdk_fit_into_the_invocation(
     connection: SharedConnection, strictly: float, timeouts: tuple[float, float], tries: int
 ) -> None:
     config = connection.within(60, strictly).client.meta.config
-
     assert (config.connect_timeout, config.read_timeout) == timeouts
     assert config.retries["total_max_attempts"] == tries
 
 
 def test_a_block_without_a_deadline_keeps_that_of_the_block_around_it(clock: StoppedClock) -> None:
     deadline = clock.now()
-
     with ending_by(deadline), ending_by(None):
         assert latest_response(deadline + timedelta(seconds=1)) == deadline
 
@@ -85,7 +83,6 @@ def test_a_throttled_claim_is_not_repeated_beyond_the_invocation(
     monkeypatch.setattr(SharedConnection, "dispatch", throttle)
     monkeypatch.setattr("pynamodb_tracker.dynamodb.retries.jittered_pause", lambda *_, **__: 0.4)
     begun = clock.now()
-
     with pytest.raises(UpdateError, match="slow down"):
         handler(bare("o-1"), Context(clock, 2.5))
     assert clock.now() - begun == timedelta(seconds=0.8)  # another try takes a second, and half a second is left

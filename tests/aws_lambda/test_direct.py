@@ -53,7 +53,6 @@ def missing() -> None:
 
 def test_an_event_runs_its_task_and_its_state_is_the_answer(context: Context) -> None:
     ready()
-
     assert direct(bare("o-1"), context) == DONE
     task = Order.get_task("o-1")
     assert (task.state, task.label, task.worker) == (Order.ship.succeeded, "label of o-1", REQUEST)
@@ -73,9 +72,7 @@ def test_what_the_function_returns_is_the_answer(context: Context) -> None:
 def test_an_answer_of_the_task_is_the_same_whether_it_succeeded_now_or_before(context: Context) -> None:
     ready()
     handler = handles(Order.ship, task_id="order_id", respond=lambda result: {"label": label_in(result)})(ship)
-
     answers = [handler(bare("o-1"), context) for _ in range(2)]
-
     assert answers == [{"label": "label of o-1"}] * 2
 
 
@@ -85,13 +82,11 @@ def test_without_a_function_it_is_the_handler_of_the_one_that_is_bound(
     ready()
     handler = handles(Order.ship, task_id="order_id")
     monkeypatch.setattr(Order.ship, "function", lambda ctx: f"{ctx.task.task_id} shipped")
-
     assert handler(bare("o-1"), context) == "o-1 shipped"
 
 
 def test_without_any_function_no_task_is_claimed(context: Context) -> None:
     ready()
-
     with pytest.raises(TypeError, match=r"no function is bound to Order\.ship"):
         handles(Order.ship, task_id="order_id")(bare("o-1"), context)
     assert Order.get_task("o-1").fence == 0
@@ -99,10 +94,8 @@ def test_without_any_function_no_task_is_claimed(context: Context) -> None:
 
 def test_the_function_stays_at_hand_for_tests_of_its_own(context: Context) -> None:
     ready()
-
     with Order.ship.start("o-1") as ctx:
         direct.__wrapped__(ctx, {})
-
     assert Order.get_task("o-1").label == "label of o-1"
     assert context.get_remaining_time_in_millis() == 30_000
 
@@ -120,10 +113,8 @@ def test_what_may_start_later_is_an_error_to_every_caller(
     context: Context,
 ) -> None:
     prepare()
-
     with pytest.raises(error) as refused:
         handler(event("o-1"), context)
-
     assert type(refused.value) is error
 
 
@@ -132,14 +123,12 @@ def test_a_task_that_succeeded_before_is_not_an_error(
     handler: Callable[..., Any], event: Callable[..., Any], context: Context
 ) -> None:
     succeeded()
-
     assert handler(event("o-1"), context) == DONE
 
 
 def test_an_ignored_task_is_an_error_to_a_caller_and_none_to_a_trigger_that_retries(context: Context) -> None:
     ignored()
     answer = {**DONE, "state": "ship ignored"}
-
     with pytest.raises(TaskIgnoredError):
         direct(bare("o-1"), context)
     assert asynchronous(bare("o-1"), context) == answer
@@ -175,7 +164,6 @@ def test_the_last_failure_is_an_error_to_a_caller_and_none_to_a_trigger_that_ret
         ready(task_id)
         with pytest.raises(Broken):
             handler(bare(task_id, broken="no paper"), context)
-
     with pytest.raises(Broken):
         direct(bare("o-1", broken="no ink"), context)
     assert asynchronous(bare("o-2", broken="no ink"), context)["state"] == "ship ignored"
@@ -207,14 +195,12 @@ def test_replies_choose_what_is_not_an_error(
 ) -> None:
     prepare()
     handler = handles(Order.ship, task_id="order_id", replies=replies)(ship)
-
     assert handler(bare("o-1"), context) == {**DONE, "state": state}
 
 
 def test_replies_choose_what_is_an_error(context: Context) -> None:
     succeeded()
     handler = handles(Order.ship, task_id="order_id", replies=Replies(succeeded="raise"))(ship)
-
     with pytest.raises(TaskNotStartableError, match="done"):
         handler(bare("o-1"), context)
 
@@ -222,7 +208,6 @@ def test_replies_choose_what_is_an_error(context: Context) -> None:
 def test_a_failure_may_be_left_to_the_scheduled_retry(context: Context) -> None:
     ready()
     handler = handles(Order.ship, task_id="order_id", replies=Replies(failed="ack"))(ship)
-
     assert handler(bare("o-1", broken="no paper"), context)["state"] == "ship failed"
 
 
@@ -235,7 +220,6 @@ def test_the_lock_ends_a_second_after_the_invocation(clock: StoppedClock) -> Non
         seen.append(ctx.lock_expire_time - clock.now())
 
     handler(bare("o-1"), Context(clock, 7.5))
-
     assert seen == [timedelta(seconds=8.5)]
 
 
@@ -317,7 +301,6 @@ def test_an_event_without_a_task_id_is_refused(event: Any, context: Context) -> 
 
 def test_a_path_leads_through_objects_only(context: Context) -> None:
     handler = handles(Order.ship, task_id="detail.order_id")(ship)
-
     with pytest.raises(
         UnreadableEventError, match=r"'order_id' of the path 'detail.order_id' is not in a str of length 3"
     ):
@@ -326,7 +309,6 @@ def test_a_path_leads_through_objects_only(context: Context) -> None:
 
 def test_what_a_function_for_the_task_id_raises_is_reported(context: Context) -> None:
     handler = handles(Order.ship, task_id=lambda event: event["a"]["b"])(ship)
-
     with pytest.raises(UnreadableEventError, match=r"task_id raised KeyError for an object with \['a'\]"):
         handler({"a": {}}, context)
 
@@ -334,14 +316,12 @@ def test_what_a_function_for_the_task_id_raises_is_reported(context: Context) ->
 def test_an_error_contains_the_shape_of_an_event_and_none_of_its_values(context: Context) -> None:
     with pytest.raises(UnreadableEventError) as refused:
         direct({"card": "4111 1111"}, context)
-
     assert "'card'" in str(refused.value)
     assert "4111" not in str(refused.value)
 
 
 def test_a_handler_of_one_trigger_refuses_the_others(context: Context) -> None:
     handler = handles(Order.ship, task_id="detail.order_id", trigger="eventbridge")(ship)
-
     with pytest.raises(UnreadableEventError, match="not from the trigger 'eventbridge'"):
         handler({"detail": {"order_id": "o-1"}}, context)
 
@@ -349,7 +329,6 @@ def test_a_handler_of_one_trigger_refuses_the_others(context: Context) -> None:
 def test_the_function_gets_the_custom_payload(context: Context) -> None:
     ready()
     handler = handles(Order.ship, task_id="order_id", payload=lambda event: event["detail"])(ship)
-
     with pytest.raises(Broken, match="no paper"):
         handler(eventbridge("o-1", broken="no paper"), context)
 
@@ -421,7 +400,6 @@ def test_an_answer_has_nothing_that_a_failed_attempt_assigned(context: Context) 
 def test_a_state_machine_that_hands_on_an_event_of_a_bus_listens_if_the_handler_says_so(context: Context) -> None:
     ignored()
     handler = handles(Order.ship, task_id="detail.order_id", trigger="direct")(ship)
-
     with pytest.raises(TaskIgnoredError):
         handler(eventbridge("o-1"), context)
 
@@ -438,7 +416,6 @@ def test_a_coroutine_that_is_not_awaited_fails_the_attempt(context: Context) -> 
 
 def test_a_function_that_exits_has_failed(context: Context) -> None:
     ready()
-
     with pytest.raises(SystemExit):
         handles(Order.ship, task_id="order_id")(lambda _ctx, _event: sys.exit(3))(bare("o-1"), context)
     assert Order.get_task("o-1").state == Order.ship.failed

@@ -125,9 +125,7 @@ def test_each_reason_has_a_status_code(
     request_of: Callable[..., Event], prepare: Callable[[], None], error: str, retry_after: str | None, context: Context
 ) -> None:
     prepare()
-
     response = handler(request_of(order()), context)
-
     code = {"not_found": 404, "ignored": 422, "mismatch": 422}.get(error, 409)
     assert (response["statusCode"], body_of(response)) == (code, {"task_id": "o-1", "error": error})
     assert response["headers"].get("retry-after") == retry_after
@@ -135,9 +133,7 @@ def test_each_reason_has_a_status_code(
 
 def test_a_failed_attempt_is_a_server_error_that_says_nothing(context: Context) -> None:
     ready()
-
     response = handler(http_api(order(broken=True)), context)
-
     assert (response["statusCode"], body_of(response)) == (500, {"task_id": "o-1", "error": "failed"})
     assert "secret" not in json.dumps(response)
     assert Order.get_task("o-1").last_error == "Broken: secret"
@@ -146,9 +142,7 @@ def test_a_failed_attempt_is_a_server_error_that_says_nothing(context: Context) 
 def test_after_a_failure_the_response_says_when_the_next_attempt_may_start(context: Context) -> None:
     Order.create("o-1", state=Order.deliver.pending)
     deliver = handles(Order.deliver, task_id="body.order_id")(print_label)
-
     response = deliver(http_api(order(broken=True)), context)
-
     assert (response["statusCode"], response["headers"]["retry-after"]) == (500, "600")
 
 
@@ -180,9 +174,7 @@ def test_giving_up_is_no_server_error(context: Context) -> None:
 )
 def test_an_unreadable_request_is_the_clients_error(event: Event, context: Context) -> None:
     ready()
-
     response = handler(event, context)
-
     assert (response["statusCode"], body_of(response)) == (400, {"task_id": "", "error": "unreadable"})
     assert Order.get_task("o-1").state == Order.ship.pending
 
@@ -190,9 +182,7 @@ def test_an_unreadable_request_is_the_clients_error(event: Event, context: Conte
 def test_a_body_in_base64_is_decoded(context: Context) -> None:
     ready()
     encoded = base64.b64encode(json.dumps(order()).encode()).decode()
-
     response = handler({**function_url(), "body": encoded, "isBase64Encoded": True}, context)
-
     assert response["statusCode"] == 200
 
 
@@ -214,7 +204,6 @@ def test_a_body_that_is_no_json_is_passed_as_it_is(body: Event, seen: object, co
         got.append(event["body"])
 
     upload({**http_api(path_parameters={"order_id": "o-1"}), **body}, context)
-
     assert got == [seen]
 
 
@@ -223,18 +212,14 @@ def test_a_body_that_is_no_json_is_passed_as_it_is(body: Event, seen: object, co
 def test_the_id_may_be_in_a_header_of_any_case(request_of: Callable[..., Event], where: str, context: Context) -> None:
     ready()
     by_header = handles(Order.ship, task_id=where)(lambda _ctx, event: event["headers"].get("IDEMPOTENCY-KEY"))
-
     assert body_of(by_header(request_of(headers={"idempotency-key": "o-1"}), context)) == "o-1"
 
 
 def test_a_load_balancer_with_lists_of_values_is_answered_with_lists(context: Context) -> None:
     ready()
-
     event = load_balancer(order())
     event["multiValueHeaders"] = {name: [value] for name, value in event.pop("headers").items()}
-
     response = handler(event, context)
-
     assert response["multiValueHeaders"] == {"content-type": ["application/json"]}
     assert "headers" not in response
 
@@ -265,7 +250,6 @@ def test_a_response_of_text_keeps_its_type_and_one_without_a_body_is_empty(conte
     page = {"statusCode": 200, "headers": {"Content-Type": "text/html"}, "body": "<p>"}
     html = handles(Order.ship, task_id="body.order_id", store_result=True)(lambda _ctx, _event: page)
     empty = handles(Order.ship, task_id="body.order_id", respond=lambda _: {"statusCode": 204})(print_label)
-
     shown = html(http_api(order()), context)
     assert (shown["headers"], shown["body"]) == ({"content-type": "text/html"}, "<p>")
     assert (empty(http_api(order()), context)["statusCode"], empty(http_api(order()), context)["body"]) == (204, "")
@@ -275,7 +259,6 @@ def test_a_status_code_may_be_a_member_of_an_enumeration(context: Context) -> No
     ready()
     told = {"statusCode": HTTPStatus.CREATED, "body": "done"}
     create = handles(Order.ship, task_id="body.order_id", respond=lambda _: told)(print_label)
-
     response = create(http_api(order()), context)
     assert (json.dumps(response["statusCode"]), response["body"]) == ("201", "done")
 
@@ -287,7 +270,6 @@ def test_a_header_with_a_list_of_values_has_no_other_one(headers: str, context: 
     html = handles(Order.ship, task_id="body.order_id", respond=lambda _: page)(print_label)
     event = load_balancer(order())
     event[headers] = event.pop("headers") if headers == "headers" else {k: [v] for k, v in event.pop("headers").items()}
-
     response = html(event, context)
     assert response.get("headers", {}) | response["multiValueHeaders"] == {"Content-Type": ["text/html"]}
 
@@ -316,9 +298,7 @@ def test_answer_chooses_the_body_of_every_result(context: Context) -> None:
 def test_without_a_stored_answer_a_repeated_request_gets_the_state(context: Context) -> None:
     ready()
     plain = handles(Order.ship, task_id="body.order_id")(print_label)
-
     first, again = [plain(http_api(order()), context) for _ in range(2)]
-
     assert body_of(first) == LABEL
     assert (again["statusCode"], body_of(again)) == (
         200, {"task_id": "o-1", "use_case_id": "order", "state": "deliver pending"},
@@ -328,7 +308,6 @@ def test_without_a_stored_answer_a_repeated_request_gets_the_state(context: Cont
 def test_a_value_that_json_does_not_have_is_sent_as_text_unless_it_is_to_be_stored(context: Context) -> None:
     ready()
     plain = handles(Order.ship, task_id="body.order_id")(lambda _ctx, _event: {"price": Decimal("3.10")})
-
     assert plain(http_api(order()), context)["body"] == '{"price": "3.10"}'
 
 
@@ -337,7 +316,6 @@ def test_a_result_that_no_client_can_read_fails_the_attempt_and_is_no_success(ev
     ready()
     task_id = "order_id" if "order_id" in event else "body.order_id"
     rated = handles(Order.ship, task_id=task_id, replies=Replies(failed="raise"))(lambda *_: {"rate": float("nan")})
-
     with pytest.raises(ValueError, match="JSON cannot express the function's result: Out of range"):
         rated(event, context)
     assert Order.get_task("o-1").state == Order.ship.failed
@@ -346,7 +324,6 @@ def test_a_result_that_no_client_can_read_fails_the_attempt_and_is_no_success(ev
 def test_replies_decide_what_is_an_error_of_the_function(context: Context) -> None:
     ready()
     alarming = handles(Order.ship, task_id="body.order_id", replies=Replies(failed="raise"))(print_label)
-
     with pytest.raises(Broken):
         alarming(http_api(order(broken=True)), context)
 
@@ -359,9 +336,7 @@ def test_a_table_that_cannot_be_used_has_a_status_code(
     request_of: Callable[..., Event], context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Order.ship, "start", no_access)
-
     response = handler(request_of(order()), context)
-
     assert (response["statusCode"], response["headers"]["retry-after"]) == (503, "5")
     assert body_of(response) == UNAVAILABLE
 
@@ -372,7 +347,6 @@ def test_answer_chooses_the_body_where_the_table_cannot_be_used(
     results: list[Invocation[Order]] = []
     noting = handles(Order.ship, task_id="body.order_id", respond=results.append)(print_label)
     monkeypatch.setattr(Order.ship, "start", no_access)
-
     assert noting(http_api(order()), context)["statusCode"] == 503
     assert (results[0].status, results[0].task, type(results[0].error)) == ("unavailable", None, UpdateError)
 
@@ -399,7 +373,6 @@ def test_unless_the_replies_say_so_a_table_that_cannot_be_used_is_no_error_of_th
 ) -> None:
     raising = handles(Order.ship, task_id="body.order_id", replies=Replies(unavailable="raise"))(print_label)
     monkeypatch.setattr(Order.ship, "start", no_access)
-
     with pytest.raises(UpdateError):
         raising(http_api(order()), context)
 
@@ -435,7 +408,6 @@ def test_a_lost_lock_has_a_status_code(stopped_clock: StoppedClock, context: Con
 
 def test_a_handler_of_http_requests_refuses_other_events(context: Context) -> None:
     http = handles(Order.ship, task_id="body.order_id", trigger="http")(print_label)
-
     with pytest.raises(UnreadableEventError, match="not from the trigger 'http'"):
         http(bare("o-1"), context)
 
@@ -445,7 +417,6 @@ def test_a_request_is_a_plain_event_to_a_direct_handler(context: Context) -> Non
     direct = handles(Order.ship, task_id=lambda event: json.loads(event["body"])["order_id"], trigger="direct")(
         lambda _ctx, event: {"statusCode": 202, "body": event["body"]}
     )
-
     assert direct(http_api(order()), context) == {"statusCode": 202, "body": json.dumps(order())}
 
 
@@ -481,9 +452,7 @@ def test_a_body_that_cannot_be_compared_is_an_error_of_the_client(body: str, con
     ready()
     comparing = handles(Order.ship, task_id="headers.idempotency-key", must_match="body")(print_label)
     event = {**http_api(headers={"idempotency-key": "o-1"}), "body": body, "isBase64Encoded": True}
-
     response = comparing(event, context)
-
     assert (response["statusCode"], body_of(response)["error"]) == (400, "unreadable")
     assert Order.get_task("o-1").attempt == 0
 
@@ -491,5 +460,4 @@ def test_a_body_that_cannot_be_compared_is_an_error_of_the_client(body: str, con
 def test_a_response_without_a_body_has_none(context: Context) -> None:
     ready()
     silent = handles(Order.ship, task_id="body.order_id", respond=lambda _: {"statusCode": 204, "body": None})
-
     assert silent(print_label)(http_api(order()), context)["body"] == ""

@@ -44,7 +44,6 @@ def built(clock: StoppedClock, monkeypatch: pytest.MonkeyPatch) -> Iterator[list
 def test_connect_builds_the_client_and_sends_nothing(built: list[str]) -> None:
     ShopTask.connect()
     Order.connect()
-
     assert built == ["dynamodb"]
 
 
@@ -55,10 +54,8 @@ def test_in_lambda_a_handler_builds_its_clients_at_import(
     built: list[str], monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
     monkeypatch.setenv(name, value)
-
     handles(Order.ship, task_id="order_id", next_queue_url=URL)(ship)
     retry_handler(Order.ship, lambda _: None)
-
     assert built == ["dynamodb", "sqs"]
 
 
@@ -70,19 +67,15 @@ def test_the_first_invocation_builds_no_client(
     monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "ship")
     handler = handles(Order.ship, task_id="order_id")(ship)
     built.clear()
-
     handler(bare("o-1"), Context(clock))
-
     assert built == ["UpdateItem", "UpdateItem"]
 
 
 def test_elsewhere_a_handler_builds_no_client_at_import(built: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_LAMBDA_FUNCTION_NAME", raising=False)
     monkeypatch.setenv("AWS_EXECUTION_ENV", "AWS_ECS_FARGATE")
-
     handles(Order.ship, task_id="order_id", next_queue_url=URL)(ship)
     retry_handler(Order.ship, lambda _: None)
-
     assert built == []
 
 

@@ -43,7 +43,6 @@ def test_the_message_of_the_waiting_step_is_done_and_the_schedule_starts_it_once
     context: Context,
 ) -> None:
     ready("o-1")
-
     assert splits(bare("o-1"), context) == "split"
     assert splits(bare("o-1"), context) == "split"  # delivered again
     assert names(delivers(sqs(bare("o-1")), context)) == []
@@ -56,7 +55,6 @@ def test_the_message_of_the_waiting_step_is_done_and_the_schedule_starts_it_once
 def test_a_task_to_create_that_another_one_has_created_fails_the_record(context: Context) -> None:
     ready("o-1")
     Parcel.create("o-1/1")
-
     with pytest.raises(TaskAlreadyExistsError):
         splits(bare("o-1"), context)
     assert Order.get_task("o-1").state == Order.ship.failed

@@ -91,9 +91,7 @@ def test_a_repeated_delivery_is_one_short_line_for_those_who_look_for_it(
 ) -> None:
     Order.create("done", state=Order.deliver.succeeded)
     caplog.set_level("DEBUG", "pynamodb_tracker")
-
     handler(sqs(bare("done")), context)
-
     assert told(caplog)[-1] == ("DEBUG", "ship of Order 'done' had succeeded before")
 
 
@@ -119,7 +117,6 @@ def test_a_value_that_cannot_be_stored_is_not_shown_by_a_traceback(
 ) -> None:
     creating = handles(Order.ship, task_id="order_id", create_if_missing=lambda _: {"amount": "4111"})(ship)
     creating(sqs(bare("o-1")), context)
-
     [record] = caplog.records
     assert record.getMessage().startswith("record m-1: task 'o-1': ship of Order 'o-1' cannot be created")
     assert "4111" not in logging.Formatter().format(record)
@@ -143,7 +140,6 @@ def test_a_message_that_cannot_be_read_is_named_and_none_of_its_values(
 def test_an_event_that_cannot_be_read_is_logged_once(context: Context, caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(UnreadableEventError):
         handler({}, context)
-
     why = "'order_id' of the path 'order_id' is not in an empty object: correct the path or the trigger"
     assert told(caplog) == [("ERROR", why)]
 
@@ -151,7 +147,6 @@ def test_an_event_that_cannot_be_read_is_logged_once(context: Context, caplog: p
 def test_records_that_are_not_started_are_logged(clock: StoppedClock, caplog: pytest.LogCaptureFixture) -> None:
     handler(fifo(("a", "{"), ("a", "{")), Context(clock))
     handler(sqs("{", bare("o-1"), bare("o-2")), Context(clock, 0.5))
-
     assert [each for each in told(caplog) if each[0] != "ERROR"] == [
         ("INFO", "record m-2 was not started: an earlier one in its group comes first"),
         ("WARNING", "no time left for 2 records from m-2 on: they will be redelivered"),
@@ -250,8 +245,6 @@ def test_no_value_of_a_payload_is_in_the_log(
 def test_an_attempt_that_exits_is_logged(context: Context, caplog: pytest.LogCaptureFixture) -> None:
     ready("o-1")
     exits = handles(Order.ship, task_id="order_id")(lambda _ctx, _event: sys.exit(3))
-
     for _ in range(2):
         assert names(exits(sqs(bare("o-1"), "{"), context))[-1] == "m-2"
-
     assert [level for level, _ in told(caplog)] == ["WARNING", "ERROR", "ERROR", "ERROR"]

@@ -97,10 +97,8 @@ def test_what_the_table_refused_is_counted_and_takes_no_time(
     context: Context, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Order.ship, "start", no_access)
-
     with pytest.raises(UpdateError):
         handler(sqs(bare("o-1")), context)
-
     [line] = lines(capsys)
     assert (line["Refused"], line["Broken"], "Duration" in line) == (1, 1, False)
 
@@ -116,7 +114,6 @@ def test_a_line_is_written_before_the_next_record_may_kill_the_function(
         told.append(counted(capsys))
 
     look(sqs(bare("o-1"), bare("o-2")), context)
-
     assert told == [[{"Started": 1}], [{"Succeeded": 1}, {"Started": 1}]]
 
 
@@ -124,9 +121,7 @@ def test_a_task_of_a_worker_that_died_is_taken_over(clock: StoppedClock, capsys:
     ready("o-1")
     die(Order.ship, "o-1")
     clock.advance(timedelta(minutes=6))
-
     handler(bare("o-1"), Context(clock))
-
     started, ended = lines(capsys)
     assert (started["step"], started["Started"], started["TakenOver"]) == ("ship", 1, 1)
     assert ("TakenOver" in ended, ended["Succeeded"]) == (False, 1)
@@ -154,19 +149,16 @@ def interrupted(_ctx: object) -> None:
 
 def test_they_are_written_though_the_error_leaves(context: Context, capsys: pytest.CaptureFixture[str]) -> None:
     ready("o-1")
-
     with pytest.raises(Exception, match="no paper"):
         handler(bare("o-1", **BROKEN), context)
     with pytest.raises(UnreadableEventError):
         handler({}, context)
-
     assert counted(capsys) == [{"Started": 1}, {"Failed": 1}, {"Unreadable": 1}]
 
 
 def test_a_custom_namespace(context: Context, capsys: pytest.CaptureFixture[str]) -> None:
     ready("o-1")
     handles(Order.ship, task_id="order_id", metrics="Shop/Orders")(ship)(bare("o-1"), context)
-
     named = [line["_aws"]["CloudWatchMetrics"][0]["Namespace"] for line in lines(capsys)]
     assert named == ["Shop/Orders"] * 2
 
@@ -180,14 +172,12 @@ class Parcel(ShopTask):
 def test_dimensions_are_ascii_as_cloudwatch_wants_them(context: Context, capsys: pytest.CaptureFixture[str]) -> None:
     Parcel.create("p-1")
     handles(Parcel.pack, task_id="id", metrics=True)(lambda _ctx, _event: None)({"id": "p-1"}, context)
-
     assert {line["use_case_id"] for line in lines(capsys)} == {"Gr\\xf6\\xdfe"}
 
 
 def test_nothing_is_written_unless_they_are_switched_on(context: Context, capsys: pytest.CaptureFixture[str]) -> None:
     ready("o-1")
     handles(Order.ship, task_id="order_id")(ship)(bare("o-1"), context)
-
     assert capsys.readouterr().out == ""
 
 
@@ -198,7 +188,6 @@ def test_an_occurrence_that_was_given_up_is_counted_and_logged(
     confirm = handles(Order.confirm, task_id="order_id", metrics=True)(ship)
     for _ in range(Order.confirm.max_attempts):
         confirm(sqs(bare("o-1", **BROKEN)), Context(clock))
-
     *failed, last = [line for line in lines(capsys) if "Failed" in line]
     assert ("SkippedOccurrences" in failed[-1], last["Failed"], last["SkippedOccurrences"]) == (False, 1, 1)
     assert {"Name": "SkippedOccurrences", "Unit": "Count"} in last["_aws"]["CloudWatchMetrics"][0]["Metrics"]

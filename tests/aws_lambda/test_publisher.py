@@ -236,7 +236,6 @@ def test_a_task_is_in_a_request_once_and_its_events_are_in_order(recording: list
 def test_of_a_use_case_only_its_own_tasks_are_published(recording: list[dict[str, Any]]) -> None:
     with bus() as sent:
         event_publisher(Parcel, bus="shop", source="parcels")({"Records": recording}, None)
-
     assert {each["use_case_id"] for each in details(sent)} == {"parcel"}
     assert sent[0][0]["Source"] == "parcels"
 
@@ -273,7 +272,6 @@ def accept_all_but(task_id: str, times: int) -> Callable[[list[dict[str, Any]]],
 def test_events_that_are_not_accepted_are_tried_again_alone(recording: list[dict[str, Any]]) -> None:
     with bus(accept_all_but("l-1", 2)) as sent:
         answer = event_publisher(ShopTask, bus="shop")({"Records": recording[:4]}, None)
-
     assert answer == {"batchItemFailures": []}
     assert [len(request) for request in sent] == [2, 1, 1, 1]
     assert types(sent, "l-1") == ["post created"] * 3
@@ -288,7 +286,6 @@ def test_events_are_sent_again_after_a_fault_of_credentials_while_there_is_time(
 
     with bus(fail) as sent, pytest.raises(TrackerError, match="container-role: 429"):
         event_publisher(ShopTask, bus="shop")({"Records": recording[:1]}, Context(stopped_clock, seconds))
-
     assert len(sent) == tries
 
 
@@ -298,7 +295,6 @@ def test_the_stream_redelivers_from_the_first_event_that_is_never_accepted(
 ) -> None:
     with bus(accept_all_but("l-1", 99)) as sent:
         answer = event_publisher(ShopTask, bus="shop")({"Records": recording}, None)
-
     assert answer == {"batchItemFailures": [{"itemIdentifier": "000000000000000000002"}]}
     assert types(sent, "p-1") == ["pack created"], "nothing later is sent before that"
     assert "1 events could not be published on shop: ThrottlingException" in caplog.text
@@ -313,7 +309,6 @@ def test_the_first_of_the_events_of_a_request_that_failed_is_reported(recording:
     one, other = (each["dynamodb"]["SequenceNumber"] for each in recording[:2])
     with bus(fail_with_two):
         answer = event_publisher(ShopTask, bus="shop")({"Records": [recording[0], *recording[:2]]}, None)
-
     assert one < other
     assert answer == {"batchItemFailures": [{"itemIdentifier": one}]}
 
@@ -332,7 +327,6 @@ def test_an_invocation_that_is_about_to_end_publishes_one_request_at_least(
 ) -> None:
     with bus() as sent:
         answer = event_publisher(ShopTask, bus="shop")({"Records": recording}, Context(stopped_clock, seconds=1))
-
     assert len(sent) == 1
     assert answer == {"batchItemFailures": [{"itemIdentifier": "000000000000000000004"}]}
 
@@ -344,7 +338,6 @@ def test_a_damaged_row_and_a_code_that_no_step_declares_hold_nothing_up(recordin
         event_publisher(ShopTask, bus="shop")({"Records": recording[:1]}, None)
         created["status"] = {"S": "pending"}
         event_publisher(ShopTask, bus="shop")({"Records": recording[:1]}, None)
-
     assert types(sent, "p-1") == ["unknown created"] * 2
     assert [each["to"] for each in details(sent)] == ["unknown 55", "unknown 0"]
 
@@ -355,7 +348,6 @@ def test_a_step_that_the_class_does_not_declare_changes_a_task(recording: list[d
     released["dynamodb"]["NewImage"] |= {"status": {"N": "10"}, "errors": {"L": []}}
     with bus() as sent:
         event_publisher(ShopTask, bus="shop")({"Records": [released]}, None)
-
     [event] = details(sent)
     assert (event["type"], event["from"], event["to"]) == ("pack changed", "unknown 16", "pack pending")
 

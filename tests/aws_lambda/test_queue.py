@@ -90,7 +90,6 @@ def test_ten_messages_go_with_one_request(clock: StoppedClock, url: str, monkeyp
 
 def test_a_limit_and_the_time_bound_what_is_sent(clock: StoppedClock, url: str) -> None:
     ready(*(f"o-{number:02}" for number in range(23)))
-
     assert retry_handler(Order.ship, queue_url=url, limit=12)(SCHEDULE, Context(clock))["sent"] == 12
     late = retry_handler(Order.ship, queue_url=url)(SCHEDULE, Context(clock, 0.9))
     assert late == {**NOTHING, "out_of_time": True}
@@ -147,7 +146,6 @@ def test_what_the_queue_could_not_take_is_sent_again_alone(
     ready("o-1", "o-2")
     begun = clock.now()
     sent = answers(monkeypatch, failed("1", by_sender=False))
-
     assert retry_handler(Order.ship, queue_url=url)(SCHEDULE, Context(clock))["sent"] == 2
     assert [sorted(each) for each in sent] == [["o-1", "o-2"], sent[1]]
     assert len(sent[1]) == 1
@@ -160,7 +158,6 @@ def test_what_the_queue_never_takes_is_an_error_once_all_others_are_sent(
 ) -> None:
     ready(*(f"o-{number:02}" for number in range(12)))
     sent = answers(monkeypatch, failed("0", by_sender=by_sender), *[failed("0", by_sender=by_sender)] * (tries - 2))
-
     with pytest.raises(TrackerError, match=r"1 messages could not be sent to .*: InternalError: try again"):
         retry_handler(Order.ship, queue_url=url)(SCHEDULE, Context(clock))
     assert len(sent) == tries
@@ -170,9 +167,7 @@ def test_what_the_queue_never_takes_is_an_error_once_all_others_are_sent(
 def test_an_invocation_sends_two_tasks_as_two_messages_of_a_fifo_queue(clock: StoppedClock, client: Any) -> None:
     url = client.create_queue(QueueName="orders.fifo", Attributes={"FifoQueue": "true"})["QueueUrl"]
     ready("o-1", "o-2")
-
     retry_handler(Order.ship, queue_url=url)(SCHEDULE, Context(clock))
-
     assert sorted(each["task_id"] for each in bodies(received(client, url))) == ["o-1", "o-2"]
 
 
@@ -180,9 +175,7 @@ def test_the_queue_says_in_which_region_it_is(clock: StoppedClock) -> None:
     client = boto3.client("sqs", region_name="eu-central-1")
     url = client.create_queue(QueueName="orders")["QueueUrl"]
     ready("o-1")
-
     retry_handler(Order.ship, queue_url=url)(SCHEDULE, Context(clock))
-
     assert bodies(received(client, url)) == [{"task_id": "o-1"}]
     client.close()
 
@@ -204,7 +197,6 @@ def test_the_region_is_found_in_every_form_of_a_url_or_is_that_of_the_table(
 ) -> None:
     monkeypatch.setenv("AWS_DEFAULT_REGION", "ap-south-1")
     queue = Queue("next_queue_url", f"https://{host}/123456789012/orders-us-east-2.fifo", Order)
-
     client = queue._client(60)
     assert client.meta.region_name == region
     client.close()
@@ -214,7 +206,6 @@ def test_sweeps_without_a_context_are_different_senders(clock: StoppedClock, cli
     url = client.create_queue(QueueName="orders.fifo", Attributes={"FifoQueue": "true"})["QueueUrl"]
     ready("o-1")
     sweep = retry_handler(Order.ship, queue_url=url)
-
     assert [sweep(SCHEDULE, None)["sent"] for _ in range(2)] == [1, 1]
     assert bodies(received(client, url) + received(client, url)) == [{"task_id": "o-1"}] * 2
 
@@ -225,7 +216,6 @@ def test_near_the_end_of_an_invocation_a_message_is_not_sent_again(
     ready("o-1")
     sent = answers(monkeypatch, *[failed("0", by_sender=False)] * 4)
     monkeypatch.setattr("pynamodb_tracker.clock.seconds_until", lambda time: (time - clock.now()).total_seconds())
-
     with pytest.raises(TrackerError, match="InternalError: try again"):
         retry_handler(Order.ship, queue_url=url)(SCHEDULE, Context(clock, 1.2))
     assert len(sent) == 1
@@ -236,7 +226,5 @@ def test_a_message_is_sent_again_after_a_fault_of_credentials(
 ) -> None:
     ready("o-1")
     sent = answers(monkeypatch, CredentialRetrievalError(provider="container-role", error_msg="429"))
-
     retry_handler(Order.ship, queue_url=url)(SCHEDULE, Context(clock))
-
     assert sent == [["o-1"], ["o-1"]]

@@ -36,19 +36,15 @@ comparing = handles(Order.ship, task_id="order_id", must_match=("size", "items.0
 def test_a_repeated_event_gets_the_answer_of_the_first(trigger: Any, context: Context) -> None:
     ready()
     handler = handles(Order.ship, task_id="order_id", store_result=True, trigger=trigger)(work)
-
     first, again = [handler(bare("o-1"), context) for _ in range(2)]
     Order.deliver.run("o-1", lambda _: None)
-
     assert first == again == handler(bare("o-1"), context) == LABEL
 
 
 def test_a_state_machine_reads_the_same_path_after_a_retry_that_was_not_needed(context: Context) -> None:
     ready()
     result_selector = {"label.$": "$.label"}
-
     results = [json.loads(json.dumps(storing(bare("o-1"), context))) for _ in range(2)]  # a timeout lost the first
-
     assert [result[result_selector["label.$"].removeprefix("$.")] for result in results] == ["L-1"] * 2
 
 
@@ -58,9 +54,7 @@ def test_a_repeated_message_gets_the_answer_of_its_own_step(context: Context) ->
         handles(step, task_id="order_id", store_result=True)(lambda ctx, _event: f"{ctx.task.fence}")
         for step in (Order.confirm, Order.ship, Order.deliver)
     ]
-
     results = [handler(bare("o-1"), context) for handler in handlers]
-
     assert results == ["1", "2", "3"]
     assert [handler(bare("o-1"), context) for handler in handlers] == results
 
@@ -68,14 +62,12 @@ def test_a_repeated_message_gets_the_answer_of_its_own_step(context: Context) ->
 def test_an_answer_that_another_caller_has_stored_is_returned_without_the_option(context: Context) -> None:
     ready()
     Order.ship.run("o-1", lambda _: LABEL, store_result=True)
-
     assert handles(Order.ship, task_id="order_id")(work)(bare("o-1"), context) == LABEL
 
 
 def test_records_of_a_batch_store_their_answers(context: Context) -> None:
     for task_id in ("o-1", "o-2"):
         ready(task_id)
-
     assert names(storing(sqs(bare("o-1"), bare("o-2", broken="no ink")), context)) == ["m-2"]
     assert (Order.ship.result("o-1"), Order.ship.result("o-2")) == (LABEL, None)
 
@@ -110,7 +102,6 @@ def test_a_transaction_without_the_answer_fails_the_attempt_and_applies_nothing(
 def test_an_answer_that_is_no_json_fails_the_attempt_before_its_success_is_recorded(context: Context) -> None:
     ready()
     handler = handles(Order.ship, task_id="order_id", store_result=True)(lambda ctx, _event: {"at": ctx.task.due_time})
-
     with pytest.raises(ValueNotStorableError, match="the result"):
         handler(bare("o-1"), context)
     assert Order.get_task("o-1").state == Order.ship.ignored
@@ -119,7 +110,6 @@ def test_an_answer_that_is_no_json_fails_the_attempt_before_its_success_is_recor
 def test_without_a_value_both_answers_are_the_state(context: Context) -> None:
     ready()
     handler = handles(Order.ship, task_id="order_id", store_result=True)(lambda _ctx, _event: None)
-
     assert handler(bare("o-1"), context) == handler(bare("o-1"), context)
     assert handler(bare("o-1"), context)["state"] == "deliver pending"
 
@@ -166,7 +156,6 @@ def test_answer_is_called_for_every_result_and_gives_all_of_them_one_shape(
 
     handler = handles(Order.ship, task_id="order_id", replies=ALL_DONE, respond=told, must_match=lambda _: "this")(work)
     result = handler(event, context)
-
     task = Order.get_task("o-1") if status != "not_found" else None
     assert (result["id"], result["status"], result["state"]) == ("o-1", status, task and str(task.state))
 
@@ -174,7 +163,6 @@ def test_answer_is_called_for_every_result_and_gives_all_of_them_one_shape(
 def test_an_error_for_the_caller_is_raised_without_an_answer(context: Context) -> None:
     ignored()
     results: list[object] = []
-
     with pytest.raises(TaskIgnoredError):
         handles(Order.ship, task_id="order_id", respond=results.append)(work)(bare("o-1"), context)
     assert results == []
@@ -184,7 +172,6 @@ def test_another_payload_of_the_same_task_is_never_answered_with_done(context: C
     ready()
     first = bare("o-1", size="XL", items=["a", "b"], note="please")
     assert comparing(first, context) == LABEL
-
     assert comparing({**first, "note": "quick", "items": ["a"]}, context) == LABEL
     for other in ({"size": "S"}, {"items": ["b"]}):
         with pytest.raises(PayloadMismatchError):
@@ -194,7 +181,6 @@ def test_another_payload_of_the_same_task_is_never_answered_with_done(context: C
 def test_a_batch_redelivers_a_message_with_another_payload(context: Context) -> None:
     ready()
     handler = handles(Order.ship, task_id="order_id", must_match=lambda message: message)(work)
-
     assert names(handler(sqs(bare("o-1", size="S"), bare("o-1", size="XL"), bare("o-1", size="S")), context)) == ["m-2"]
 
 
@@ -202,7 +188,6 @@ def test_a_missing_task_is_created_and_keeps_the_payload_of_its_first_event(cont
     handler = handles(
         Order.ship, task_id="detail.order_id", must_match="detail", create_if_missing=True, trigger="eventbridge"
     )(lambda _ctx, _event: None)
-
     handler(eventbridge("o-1", size="XL"), context)
     handler(eventbridge("o-1", size="XL"), context)
     with pytest.raises(PayloadMismatchError):
@@ -221,7 +206,6 @@ def test_a_missing_task_is_created_and_keeps_the_payload_of_its_first_event(cont
 )
 def test_a_payload_without_what_is_compared_is_refused(must_match: Any, why: str, context: Context) -> None:
     ready()
-
     with pytest.raises(UnreadableEventError, match=why):
         handles(Order.ship, task_id="order_id", must_match=must_match)(work)(bare("o-1"), context)
     assert Order.get_task("o-1").state == Order.ship.pending
@@ -229,7 +213,6 @@ def test_a_payload_without_what_is_compared_is_refused(must_match: Any, why: str
 
 def test_what_cannot_be_compared_is_an_error_of_the_function(context: Context) -> None:
     ready()
-
     with pytest.raises(TypeError, match="must_match is a object"):
         handles(Order.ship, task_id="order_id", must_match=lambda _: object())(work)(bare("o-1"), context)
     assert Order.get_task("o-1").state == Order.ship.pending

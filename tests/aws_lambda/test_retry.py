@@ -55,7 +55,6 @@ def test_a_row_of_a_later_format_is_a_warning_of_the_first_sweep_that_finds_it(
     ready("o-1", "o-2")
     change(Order, "o-1", v={"N": str(LATEST_FORMAT + 1)})
     handler = retry_handler(Order.ship, label)
-
     assert [handler(SCHEDULE, Context(clock))["refused"] for _ in range(3)] == [1, 1, 1]
     (record,) = [each for each in caplog.records if each.levelname in ("WARNING", "ERROR")]
     assert (record.levelname, record.__dict__["task_id"]) == ("WARNING", "o-1")
@@ -69,7 +68,6 @@ def broken(_ctx: object) -> None:
 def test_it_runs_the_function_that_is_bound_to_the_step(clock: StoppedClock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Order.ship, "function", label)
     ready("o-1")
-
     assert retry_handler(Order.ship)(SCHEDULE, Context(clock)) == {**NOTHING, "succeeded": 1}
     with pytest.raises(ValueError, match=r"Order\.ship does .*label, not .*broken"):
         retry_handler(Order.ship, broken)
@@ -125,7 +123,6 @@ def test_what_is_not_due_waits(clock: StoppedClock) -> None:
     with pytest.raises(Broken):
         Order.deliver.run("o-1", broken)
     again = retry_handler(Order.deliver, label)
-
     assert again(SCHEDULE, Context(clock)) == NOTHING
     clock.advance(timedelta(minutes=11))
     assert again(SCHEDULE, Context(clock)) == {**NOTHING, "succeeded": 1}
@@ -138,7 +135,6 @@ def test_it_begins_none_that_may_not_end_in_time(clock: StoppedClock, caplog: py
         clock.advance(timedelta(seconds=9))
 
     done = retry_handler(Order.ship, slow)(SCHEDULE, Context(clock, 25))
-
     assert done == {**NOTHING, "succeeded": 2, "out_of_time": True}
     assert sorted(states("o-1", "o-2", "o-3")) == ["deliver pending", "deliver pending", "ship pending"]
     assert "no task was started" not in caplog.text
@@ -151,7 +147,6 @@ def test_what_took_longer_than_expected_is_expected_to_take_that(clock: StoppedC
         clock.advance(timedelta(seconds=30))
 
     done = retry_handler(Order.ship, slow)(SCHEDULE, Context(clock, 110))
-
     assert done == {**NOTHING, "succeeded": 3, "out_of_time": True}
 
 
@@ -178,7 +173,6 @@ def test_what_is_set_as_the_time_of_a_task_is_kept_free_however_quick_the_last_o
         clock.advance(timedelta(seconds=1))
 
     sweep = retry_handler(Order.ship, quick, time_per_task=timedelta(seconds=5))
-
     assert sweep(SCHEDULE, Context(clock, 10)) == {**NOTHING, "succeeded": 6, "out_of_time": True}
 
 
@@ -186,7 +180,6 @@ def test_a_timeout_that_is_too_short_for_any_task_is_logged(
     clock: StoppedClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     ready("o-1")
-
     assert retry_handler(Order.ship, label)(SCHEDULE, Context(clock, 3)) == {**NOTHING, "out_of_time": True}
     assert "no task was started, because 0:00:03 was left and a task needs 0:00:10" in caplog.text
 
@@ -199,7 +192,6 @@ def test_the_locks_end_with_the_invocation(clock: StoppedClock) -> None:
         ends.append(ctx.lock_expire_time - clock.now())
 
     retry_handler(Order.ship, look)(SCHEDULE, Context(clock, 42))
-
     assert ends == [timedelta(seconds=43)]
 
 
@@ -242,7 +234,6 @@ def test_threads_work_at_once_under_the_name_of_the_request(clock: StoppedClock)
         both.wait()
 
     done = retry_handler(Order.ship, meet, threads=2)(SCHEDULE, Context(clock))
-
     assert done == {**NOTHING, "succeeded": 2}
     assert workers == [REQUEST] * 2
 
@@ -256,7 +247,6 @@ def test_a_rate_spreads_the_starts_and_the_wait_is_a_part_of_the_time(clock: Sto
         starts.append((clock.now() - begun).total_seconds())
 
     done = retry_handler(Order.ship, look, rate=0.1)(SCHEDULE, Context(clock, 25))
-
     assert starts == [0, 10]
     assert done == {**NOTHING, "succeeded": 2, "out_of_time": True}
 
@@ -341,7 +331,6 @@ def test_what_cannot_be_started_does_not_use_up_the_limit(clock: StoppedClock, m
     )  # it lags
     with Order.ship.start("o-1"), Order.ship.start("o-2"):
         done = retry_handler(Order.ship, label, limit=1)(SCHEDULE, Context(clock))
-
     assert (done["succeeded"], done["refused"] > 0) == (1, True)
 
 
@@ -353,7 +342,6 @@ def test_a_function_that_exits_has_failed_and_others_go_on(clock: StoppedClock) 
             sys.exit(3)
 
     done = retry_handler(Order.ship, exits)(SCHEDULE, Context(clock))
-
     assert done == {**NOTHING, "succeeded": 1, "failed": 1}
 
 

@@ -100,7 +100,6 @@ def test_the_log_in_json_has_the_fields_and_the_metrics_are_lines_of_their_own(
 
 def test_an_event_of_a_bus_registers_its_task(deployed: Callable[[str], Runtime]) -> None:
     answers = [deployed("by_bus").invoke(eventbridge("o-1", task={"amount": 4200})) for _ in range(2)]
-
     assert [(answer.kind, answer.body["state"]) for answer in answers] == [("response", "ship pending")] * 2
     assert Order.get_task("o-1").amount == 4200
 
@@ -119,18 +118,14 @@ def test_a_batch_is_answered_with_what_failed(
     deployed: Callable[[str], Runtime], handler: str, event: Any, failed: list[str]
 ) -> None:
     ready("o-1", "o-2", "o-3")
-
     answer = deployed(handler).invoke(event)
-
     assert answer == Answer("response", {"batchItemFailures": [{"itemIdentifier": name} for name in failed]})
     assert states("o-1") == ["deliver pending"]
 
 
 def test_a_schedule_runs_what_is_left(deployed: Callable[[str], Runtime]) -> None:
     ready("o-1", "o-2")
-
     answer = deployed("again").invoke(SCHEDULE)
-
     assert (answer.kind, answer.body["succeeded"]) == ("response", 2)
     assert states("o-1", "o-2") == ["deliver pending"] * 2
 

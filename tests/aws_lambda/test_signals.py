@@ -28,9 +28,7 @@ def code_and_body(response: dict[str, Any]) -> tuple[int, Any]:
 
 def test_a_request_wakes_the_task_once_and_is_done_as_often_as_it_is_repeated(context: Context) -> None:
     Order.create("o-1", wait_for=Order.paid)
-
     hows = [code_and_body(webhook(http_api(EVENT), context)) for _ in range(2)]
-
     assert hows == [
         (200, {"task_id": "o-1", "effect": effect, "will_be_read": True}) for effect in ("resumed", "stored")
     ]
@@ -72,7 +70,6 @@ def test_a_request_about_no_task_or_an_ended_round_is_not_found(context: Context
 def test_a_task_of_another_round_needs_the_round(context: Context) -> None:
     Order.create("o-1", state=Order.deliver.succeeded)
     Order.create_or_merge("o-1")
-
     assert webhook(http_api(EVENT), context)["statusCode"] == 500
     of_round = handles_signal(Order.paid, task_id="order", round="round")
     assert names(of_round(sqs({"order": "o-1", "round": Order.get_task("o-1").round}), context)) == []
@@ -82,9 +79,7 @@ def test_a_task_of_another_round_needs_the_round(context: Context) -> None:
 def test_a_task_that_is_not_ready_is_to_be_asked_again(context: Context) -> None:
     Order.create("o-1", state=Order.ship.pending)
     Order.create_or_merge("o-1")
-
     response = webhook(http_api(EVENT), context)
-
     assert (response["statusCode"], response["headers"]["retry-after"]) == (503, "5")
     with pytest.raises(TaskNotReadyError):
         from_queue(EVENT, context)
@@ -93,9 +88,7 @@ def test_a_task_that_is_not_ready_is_to_be_asked_again(context: Context) -> None
 def test_a_table_that_cannot_be_used_is_to_be_asked_again(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     Order.create("o-1", wait_for=Order.paid)
     monkeypatch.setattr(BaseClient, "_make_api_call", no_access)
-
     response = webhook(http_api(EVENT), context)
-
     assert (response["statusCode"], response["headers"]["retry-after"]) == (503, "5")
     with pytest.raises(Exception, match="not authorized"):
         from_queue(sqs(EVENT), context)
@@ -115,7 +108,6 @@ def test_a_table_that_cannot_be_used_is_to_be_asked_again(context: Context, monk
 )
 def test_what_cannot_be_stored_is_a_bad_request(context: Context, wrong: dict[str, Any]) -> None:
     Order.create("o-1", wait_for=Order.paid)
-
     assert webhook(http_api(EVENT | wrong), context)["statusCode"] == 400
     assert Order.get_task("o-1").paid is None
 
@@ -160,7 +152,6 @@ def test_a_message_that_cannot_be_sent_lets_the_answer_be_delivered_again(contex
     url = client.create_queue(QueueName="next")["QueueUrl"]
     handler = handles_signal(Order.paid, task_id="body.order", value="body.amount", next_queue_url=url)
     client.delete_queue(QueueUrl=url)
-
     assert handler(http_api(EVENT), context)["statusCode"] == 503
     client.create_queue(QueueName="next")
     assert handler(http_api(EVENT), context)["statusCode"] == 200
@@ -171,7 +162,6 @@ def test_a_fifo_queue_drops_the_message_of_a_repetition(context: Context, client
     url = client.create_queue(QueueName="next.fifo", Attributes={"FifoQueue": "true"})["QueueUrl"]
     Order.create("o-1", wait_for=Order.paid)
     handler = handles_signal(Order.paid, task_id="order", value="amount", next_queue_url=url)
-
     for _ in range(2):
         assert names(handler(fifo(("g", EVENT)), context)) == []
     assert [message["Attributes"]["MessageGroupId"] for message in received(client, url)] == ["g"]
@@ -201,7 +191,6 @@ def test_another_answer_is_the_one_that_a_person_finds_in_the_error(context: Con
     Order.create("o-1")
     Order.paid.send("o-1", "1.00")
     conflict = handles_signal(Order.paid, task_id="order", value="amount", other="conflict")
-
     with pytest.raises(SignalAlreadyReceivedError, match="with another value") as raised:
         conflict(EVENT, context)
     assert raised.value.signal.value == "1.00"

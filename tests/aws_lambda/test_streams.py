@@ -16,14 +16,12 @@ by_data = handles(Order.ship, task_id="order_id")(ship)
 
 def test_the_data_of_kinesis_is_read_as_json(context: Context) -> None:
     ready("o-1", "o-2")
-
     assert names(by_data(kinesis(bare("o-1"), bare("o-2")), context)) == []
     assert states("o-1", "o-2") == ["deliver pending"] * 2
 
 
 def test_the_first_failure_ends_the_batch_and_is_where_it_goes_on(context: Context) -> None:
     ready("o-1", "o-2", "o-3")
-
     assert names(by_data(kinesis(bare("o-1"), bare("o-2", **BROKEN), bare("o-3")), context)) == ["s-2"]
     assert states("o-1", "o-2", "o-3") == ["deliver pending", "ship failed", "ship pending"]
 
@@ -31,7 +29,6 @@ def test_the_first_failure_ends_the_batch_and_is_where_it_goes_on(context: Conte
 @pytest.mark.parametrize("data", [b"", b"{", b"\xff", b"[]", b"{}"])
 def test_data_that_cannot_be_read_is_where_a_batch_goes_on(data: bytes, context: Context) -> None:
     ready("o-1")
-
     assert names(by_data(kinesis(bare("o-1"), data), context)) == ["s-2"]
     assert states("o-1") == ["deliver pending"]
 
@@ -39,7 +36,6 @@ def test_data_that_cannot_be_read_is_where_a_batch_goes_on(data: bytes, context:
 def test_data_that_is_no_base64_cannot_be_read(context: Context) -> None:
     event = kinesis(bare("o-1"))
     event["Records"][0]["kinesis"]["data"] = "!"
-
     assert names(by_data(event, context)) == ["s-1"]
 
 
@@ -58,14 +54,12 @@ def test_the_function_gets_the_record_of_a_table(context: Context) -> None:
 
 def test_records_for_which_no_time_is_left_are_redelivered(clock: StoppedClock) -> None:
     ready("o-1", "o-2", "o-3")
-
     assert names(by_data(kinesis(*map(bare, ("o-1", "o-2", "o-3"))), Context(clock, 0.9))) == ["s-2"]
     assert states("o-1", "o-2") == ["deliver pending", "ship pending"]
 
 
 def test_a_stream_of_another_kind_is_refused(context: Context) -> None:
     handler = handles(Order.ship, task_id="order_id", trigger="kinesis")(ship)
-
     with pytest.raises(UnreadableEventError, match="not from the trigger 'kinesis'"):
         handler(stream("o-1"), context)
 
@@ -78,6 +72,5 @@ def test_a_stream_of_another_kind_is_refused(context: Context) -> None:
 def test_what_is_ignored_keeps_no_stream_from_going_on(event: Any, place: str, context: Context) -> None:
     ready("o-1", "o-2")
     Order.ship.ignore("o-1", reason="cancelled")
-
     assert names(handles(Order.ship, task_id=place)(lambda _ctx, _record: None)(event, context)) == []
     assert states("o-2") == ["deliver pending"]

@@ -56,9 +56,7 @@ def test_a_redelivered_message_is_sent_on_only_while_the_task_is_pending_at_the_
 
 def test_a_schedule_sends_what_it_has_finished(clock: StoppedClock, client: Any, url: str) -> None:
     ready("o-1", "broken-1")
-
     done = retry_handler(Order.ship, label, next_queue_url=url)(SCHEDULE, Context(clock))
-
     assert done == {**NOTHING, "succeeded": 1, "failed": 1}
     assert bodies(received(client, url)) == [{"task_id": "o-1"}]
 
@@ -105,11 +103,9 @@ def test_a_fifo_queue_takes_a_task_that_succeeds_twice_within_five_minutes_twice
 def test_a_partition_whose_name_is_longer_than_a_group_goes_on_as_one_group(context: Context, client: Any) -> None:
     url = client.create_queue(QueueName="next.fifo", Attributes={"FifoQueue": "true"})["QueueUrl"]
     ready("o-1", "o-2")
-
     handles(Order.ship, task_id="order_id", next_queue_url=url)(ship)(
         kafka_event(bare("o-1"), bare("o-2"), topic="t" * 200), context
     )
-
     [group] = {message["Attributes"]["MessageGroupId"] for message in received(client, url)}
     assert len(group) <= 128
 
@@ -149,7 +145,6 @@ def test_near_the_end_of_an_invocation_a_send_is_not_retried(
     sent = answers(monkeypatch, *[failed("0", by_sender=False)] * 4)
     monkeypatch.setattr("pynamodb_tracker.clock.seconds_until", lambda time: (time - clock.now()).total_seconds())
     handler = handles(Order.ship, task_id="order_id", next_queue_url=url)(ship)
-
     with pytest.raises(TrackerError, match="InternalError: try again"):
         handler(bare("o-1"), Context(clock, 0.5))
     assert len(sent) == 1
@@ -158,7 +153,6 @@ def test_near_the_end_of_an_invocation_a_send_is_not_retried(
 def test_requests_to_the_next_queue_end_with_the_invocation(url: str) -> None:
     queue = Queue("next_queue_url", url, Order)
     patient, quick = queue._client(20), queue._client(5)
-
     assert patient is queue._client(13)
     assert patient.meta.config.read_timeout > quick.meta.config.read_timeout
     assert quick.meta.config.connect_timeout + quick.meta.config.read_timeout <= 1.5
@@ -232,7 +226,6 @@ def test_a_function_of_the_task_names_the_tenant_and_delays_nothing_if_it_fails(
 
     handler = handles(Order.ship, task_id="order_id", next_queue_url=url, message_group=tenant)(ship)
     assert names(handler(sqs(*map(bare, ("o-1", "o-2", "o-3", "o-4"))), context)) == []
-
     assert groups_of(received(client, url)) == {"o-1": "deliver-pending", "o-2": None, "o-3": None, "o-4": None}
     assert "message_group returns text or None, not 3" in caplog.text
     assert "KeyError" in caplog.text

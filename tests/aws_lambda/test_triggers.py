@@ -29,9 +29,7 @@ def test_the_key_of_an_s3_object_is_decoded_as_a_task_id_and_left_as_it_is_in_th
 ) -> None:
     ready(key)
     event = s3(key)
-
     handles(Order.ship, task_id=KEY)(by_object)(event, context)
-
     assert Order.get_task(key).state == Order.ship.succeeded
     assert Order.get_task(key).label == event["Records"][0]["s3"]["object"]["key"]
 
@@ -39,7 +37,6 @@ def test_the_key_of_an_s3_object_is_decoded_as_a_task_id_and_left_as_it_is_in_th
 def test_every_record_of_an_s3_event_runs_its_task_and_one_failure_is_an_error(context: Context) -> None:
     ready("o-1", "broken", "o-3")
     by_key = handles(Order.ship, task_id=KEY)(by_object)
-
     with pytest.raises(Broken):
         by_key(s3("o-1", "broken", "o-3"), context)
     assert states("o-1", "broken", "o-3") == ["deliver pending", "ship failed", "deliver pending"]
@@ -49,14 +46,12 @@ def test_every_record_of_an_s3_event_runs_its_task_and_one_failure_is_an_error(c
 
 def test_a_notification_about_an_s3_object_may_come_through_a_queue(context: Context) -> None:
     ready("a b")
-
     assert names(handles(Order.ship, task_id=KEY)(by_object)(sqs(s3("a b")), context)) == []
     assert states("a b") == ["deliver pending"]
 
 
 def test_the_message_of_a_notification_is_read_as_json(context: Context) -> None:
     ready("o-1")
-
     with pytest.raises(Broken):
         handler(sns(bare("o-1", **BROKEN)), context)
     assert handler(sns(bare("o-1")), context)["state"] == "deliver pending"
@@ -67,7 +62,6 @@ def test_the_message_of_a_notification_is_read_as_json(context: Context) -> None
 def test_an_ignored_task_is_no_error_to_s3_and_sns_which_would_only_deliver_again(context: Context) -> None:
     ready("o-1")
     Order.ship.ignore("o-1", reason="cancelled")
-
     assert handles(Order.ship, task_id=KEY)(by_object)(s3("o-1"), context)["state"] == "ship ignored"
     assert handler(sns(bare("o-1")), context)["state"] == "ship ignored"
 
@@ -78,7 +72,6 @@ def test_values_of_kafka_are_decoded_and_a_failure_has_the_whole_batch_redeliver
 ) -> None:
     ready("o-1", "o-2", "o-3")
     event = kafka([bare("o-1"), bare("o-2", **BROKEN)], [bare("o-3")], self_managed=self_managed)
-
     with pytest.raises(TrackerError, match="1 of 3 records must be redelivered") as raised:
         handler(event, context)
     assert isinstance(raised.value.__cause__, Broken)
@@ -104,7 +97,6 @@ def test_a_report_of_kafka_names_the_rest_of_a_partition_in_its_order(context: C
 def test_a_batch_of_any_kind_may_raise_what_it_would_report(context: Context) -> None:
     ready("o-1")
     raises = handles(Order.ship, task_id="order_id", replies=Replies(batch="raise"))(ship)
-
     with pytest.raises(TrackerError, match="1 of 2 records must be redelivered") as raised:
         raises(sqs(bare("o-1"), "{"), context)
     assert isinstance(raised.value.__cause__, UnreadableEventError)
@@ -166,7 +158,6 @@ def test_what_only_looks_like_such_an_event_cannot_be_read(event: Any, context: 
 def test_a_path_leads_through_lists_by_index(path: str, found: str, context: Context) -> None:
     ready(found)
     event = {"orders": [{"id": "o-1"}, {"id": "o-2"}], "by_number": {"1": "o-3"}}
-
     handles(Order.ship, task_id=path)(lambda _ctx, _event: None)(event, context)
     assert states(found) == ["deliver pending"]
 
@@ -179,7 +170,6 @@ def test_a_list_has_no_entry_beyond_its_end_nor_by_name(path: str, context: Cont
 
 def test_a_number_for_a_task_id_says_what_to_write(context: Context) -> None:
     handler = handles(Order.ship, task_id="orders.0.id")(ship)
-
     with pytest.raises(UnreadableEventError) as refused:
         handler({"orders": [{"id": 5}]}, context)
     assert str(refused.value) == (
@@ -210,12 +200,10 @@ def test_a_message_with_notifications_of_several_objects_is_refused_by_a_path_to
     Order.create("o-1", state=Order.ship.pending)
     handler = handles(Order.ship, task_id="Records.0.s3.object.key")(lambda _ctx, _event: None)
     notifications = {"Records": [s3("o-1")["Records"][0]] * given}
-
     assert names(handler(sqs(notifications), context)) == ([] if given == 1 else ["m-1"])
 
 
 def test_a_mock_as_the_context_is_like_none(clock: StoppedClock) -> None:  # noqa: ARG001 - the table is empty
     Order.create("o-1", state=Order.ship.pending)
-
     assert handles(Order.ship, task_id="order_id")(ship)(bare("o-1"), MagicMock())["state"] == "deliver pending"
     assert retry_handler(Order.deliver, lambda _: None)({}, MagicMock())["succeeded"] == 1

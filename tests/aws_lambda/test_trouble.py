@@ -30,7 +30,6 @@ def test_a_batch_of_which_the_table_let_no_record_be_run_is_an_error_of_the_func
     event: Any, context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Order.ship, "start", no_access)
-
     with pytest.raises(UpdateError, match="AccessDenied"):
         handler(event(bare("o-1"), bare("o-2")), context)
     with pytest.raises(UpdateError, match="AccessDenied"):
@@ -42,7 +41,6 @@ def test_a_batch_of_which_one_record_was_run_is_no_error_of_the_function(
 ) -> None:
     ready("o-1", "o-2")
     monkeypatch.setattr(Order.ship, "start", no_access_to("o-1", "o-3"))
-
     assert names(handler(sqs(bare("o-1"), bare("o-2", **BROKEN), bare("o-3")), context)) == ["m-1", "m-2", "m-3"]
 
 
@@ -51,7 +49,6 @@ def test_a_batch_whose_records_are_acknowledged_nevertheless_is_no_error_of_the_
 ) -> None:
     monkeypatch.setattr(Order.ship, "start", no_access)
     scheduled = handles(Order.ship, task_id="order_id", replies=Replies(unavailable="ack"))(ship)
-
     assert names(scheduled(sqs(bare("o-1"), bare("o-2")), context)) == []
 
 
@@ -64,7 +61,6 @@ def test_a_success_that_the_table_does_not_record_is_an_error_of_the_function(
 ) -> None:
     ready("o-1")
     monkeypatch.setattr("pynamodb_tracker.transitions.succeed", no_access)
-
     with pytest.raises(UpdateError):
         handler(sqs(bare("o-1")), context)
 
@@ -73,7 +69,6 @@ def test_a_success_that_the_table_does_not_record_is_an_error_of_the_function(
 def test_replies_that_would_break_the_order_of_a_fifo_queue_are_refused(replies: Replies, context: Context) -> None:
     ready("o-1")
     hasty = handles(Order.ship, task_id="order_id", replies=replies)(ship)
-
     with pytest.raises(
         ValueError, match=r'Replies\(\w+="ack"\) breaks the order of a FIFO queue.*no retry_delay.*group='
     ):
@@ -87,7 +82,6 @@ def test_a_fifo_queue_keeps_its_order_while_a_task_without_retry_delay_is_tried_
 ) -> None:
     ready("o-1", "o-2")
     event = fifo(("a", bare("o-1", broken="no ink")), ("a", bare("o-2")))
-
     assert names(handler(event, context)) == ["m-1", "m-2"]
     assert names(handler(event, context)) == []  # it was the last attempt
     assert states("o-1", "o-2") == ["ship ignored", "deliver pending"]
@@ -177,7 +171,6 @@ def test_a_message_that_comes_alone_makes_a_last_attempt_at_once(clock: StoppedC
     die(Order.ship, "o-2")
     clock.advance(timedelta(hours=1))
     threaded = handles(Order.ship, task_id="order_id", threads=4)(ship)
-
     assert names(threaded(sqs(bare("o-1")), Context(clock))) == []
     threaded(bare("o-2"), Context(clock))
     assert [Order.get_task(task_id).fence for task_id in ("o-1", "o-2")] == [2, 2]
@@ -208,7 +201,6 @@ def test_a_thread_whose_function_is_interrupted_ends_the_batch(context: Context)
 
 def test_a_record_that_cannot_be_read_is_no_error_of_the_function_on_threads(context: Context) -> None:
     threaded = handles(Order.ship, task_id="order_id", threads=2)(ship)
-
     assert names(threaded(sqs("{", "{"), context)) == ["m-1", "m-2"]
     with pytest.raises(UnreadableEventError):
         threaded({}, context)

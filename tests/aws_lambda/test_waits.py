@@ -33,7 +33,6 @@ def repeats(task_id: str) -> None:
 def test_a_message_about_a_task_that_waits_for_others_is_done(event: Any, context: Context) -> None:
     ready("o-1")
     park(Order, "o-1", 3)
-
     assert names(handler(event, context)) == []
     assert Order.get_task("o-1").attempt == 0
     asks_again = handles(Order.ship, task_id="order_id", replies=Replies(waits="raise"))(ship)
@@ -46,14 +45,12 @@ def test_a_message_about_a_task_that_repeats_is_done_until_its_next_occurrence(
     tomorrow = clock.now() + timedelta(days=1)
     Order.create("o-1", state=Order.ship.pending, due_time=tomorrow)
     repeats("o-1")
-
     assert names(handler(sqs(bare("o-1")), context)) == []
 
 
 def test_a_message_about_a_failed_task_that_repeats_is_redelivered(clock: StoppedClock, context: Context) -> None:
     Order.create("o-1", state=Order.ship.failed, due_time=clock.now() + timedelta(minutes=1))
     repeats("o-1")
-
     assert names(handler(sqs(bare("o-1")), context)) == ["m-1"]
 
 

@@ -138,9 +138,7 @@ def key_read() -> str | None:
 def test_what_becomes_of_a_payment(row: tuple[Any, ...], clock: StoppedClock) -> None:
     comes, *expected = row
     comes(clock)
-
     told, again = pay(), pay(handler=strict)
-
     found = told.get("effect"), told.get("will_be_read"), told["code"], again["code"], key_read()
     assert (found, again.get("will_be_read")) == (tuple(expected), expected[1]), "a repeated delivery is told the same"
 

@@ -18,7 +18,6 @@ from tests.chaos.story import sound
 
 def test_a_history_without_a_fault_breaks_no_promise() -> None:
     story = sound()
-
     assert violations(story.history, story.final) == []
 
 
@@ -32,10 +31,8 @@ def test_a_history_without_a_fault_breaks_no_promise() -> None:
 )
 def test_a_broken_promise_is_found(promise: str, actions: Sequence[Action]) -> None:
     story = sound()
-
     for act in actions:
         act(story)
-
     assert promise in {violation.promise for violation in violations(story.history, story.final)}
 
 
@@ -81,9 +78,7 @@ def test_a_cancelled_run_that_may_have_succeeded_has_otherwise_given_its_attempt
     story.end(2).what, story.end(2).outcome = "succeed", "unknown"
     story.run(3).attempt = 2
     assert [each.promise for each in violations(story.history, story.final)] == ["attempts are counted"]
-
     story.end(2).or_released = True
-
     assert violations(story.history, story.final) == []
 
 
@@ -91,10 +86,8 @@ def test_a_claim_without_an_answer_may_have_been_given_back() -> None:
     story = sound()
     story.change(fence=6)
     assert violations(story.history, story.final)
-
     story.tell(9, "claim", step="deliver")
     story.retell()
-
     assert violations(story.history, story.final) == []
 
 
@@ -104,7 +97,6 @@ def test_a_claim_whose_error_says_so_may_have_left_a_lock() -> None:
     story.tell(9, "refused", outcome="unknown", announced=True)
     story.retell()
     story.change(fence=6, unfinished=[1, 6])
-
     assert violations(story.history, story.final) == []
 
 
@@ -128,7 +120,6 @@ def test_a_part_whose_result_is_not_known_to_be_stored_may_be_done_again() -> No
     story = sound()
     for act in (did(1, stored=False), did(2), got(3, 2)):
         act(story)
-
     assert violations(story.history, story.final) == []
 
 
@@ -150,9 +141,7 @@ def test_nobody_knows_which_claim_a_release_without_an_answer_has_released() -> 
     story = sound()
     story.run(1).effects.append((story.run(2).claimed + 1, True))
     assert violations(story.history, story.final)
-
     story.history.doubtful["parcel-0"] += 1
-
     assert violations(story.history, story.final) == []
 
 
@@ -160,7 +149,6 @@ def test_a_slot_whose_response_came_after_its_end_was_never_held() -> None:
     story = sound()
     for act in (slot(1.0, "take", "a", left=2.0), slot(2.5, "take", "b", left=-0.1)):
         act(story)
-
     assert violations(story.history, story.final) == []
 
 
@@ -169,9 +157,7 @@ def test_a_cancelled_report_that_was_reopened_continues_after_its_branch() -> No
     change_queue(story.final, "report/r", marks=[(90, 1), (10, 2), (20, 3)])
     story.history.queues = [event for event in story.history.queues if (event.kind, event.task) != ("done", "report/r")]
     assert [each.promise for each in violations(story.history, story.final)] == ["steps of queues take turns"]
-
     told(story.history, "command", "report/r", what="reopen")
-
     assert violations(story.history, story.final) == []
 
 
@@ -191,7 +177,6 @@ def test_a_history_is_read_without_the_line_that_a_kill_tore(tmp_path: Path) -> 
 
 def test_one_seed_means_the_same_faults_blows_and_scripts() -> None:
     one, same, other = (_decisions(Settings(seed=seed)) for seed in (7, 7, 8))
-
     assert one == same
     assert one != other
 

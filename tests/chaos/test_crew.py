@@ -23,7 +23,6 @@ def test_a_frozen_worker_ends_with_its_crew(tmp_path: Path) -> None:
         workers.start(0)
         worker = workers.processes[0]
         workers.freeze(0)
-
     assert worker.exitcode == -signal.SIGKILL
     assert not workers.died
 
@@ -32,10 +31,8 @@ def test_a_worker_that_ends_by_itself_is_reported(tmp_path: Path) -> None:
     workers = Crew(Settings(seed=1), NOWHERE, tmp_path / "not there")
     workers.start(0)
     workers.processes[0].wait(TIMEOUT)
-
     assert not workers.anybody
     workers.end()
-
     assert workers.died == ["worker 0 ended by itself with 1"]
 
 

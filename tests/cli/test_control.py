@@ -46,7 +46,6 @@ def test_a_pause_is_shown_and_holds_runs_of_what_is_due_until_it_is_resumed() ->
 
 def test_a_pause_that_would_have_ended_is_refused_without_a_traceback() -> None:
     ended = run("pause", "pay", "--until", "2020-01-01", "--reason", "the bank is down")
-
     assert ended.code == 2
     assert "'2020-01-01' is in the past" in ended.err
     wrong = run("pause", "pay", "--until", "soon", "--reason", "the bank is down")

@@ -158,7 +158,6 @@ def test_a_repeating_task_that_was_reopened_has_given_up_nothing() -> None:
         Order.create(f"by {by}", repeat=Repeat.every(timedelta(days=1)), due_time=timedelta(days=1))
         Order.pay.ignore(f"by {by}", reason="holidays")
         Order.pay.reopen(f"by {by}", by=by)
-
     assert read("errors") == []
 
 

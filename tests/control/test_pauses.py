@@ -345,7 +345,6 @@ def test_without_its_guard_it_does(trace: Callable[[], bool], monkeypatch: pytes
     name, guard, other = GUARDS[trace]
     assert guard in getattr(item, name)
     monkeypatch.setattr(item, name, getattr(item, name).replace(guard, other))
-
     assert trace()
 
 

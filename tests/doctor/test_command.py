@@ -93,7 +93,6 @@ def looked(
 def test_a_table_with_nothing_to_say_about_and_one_with_advice_exit_with_0(described: type[Task]) -> None:
     advised = run("doctor", of=SHOP)
     assert (advised.code, advised.lines[:3]) == (0, [IN_MEMORY_SHOP, "use cases known here: Parcel", "2 advice"])
-
     enabled = {"PointInTimeRecoveryDescription": {"PointInTimeRecoveryStatus": "ENABLED"}}
     with answering(described, table={"DeletionProtectionEnabled": True}, backups=enabled):
         right = run("doctor", of=SHOP)
@@ -105,7 +104,6 @@ def test_what_is_wrong_or_dangerous_exits_with_1(described: type[Task]) -> None:
         dangerous = run("doctor", of=SHOP)
     make(described, projecting("status"))
     wrong = run("doctor", of=SHOP)
-
     assert (dangerous.code, dangerous.lines[2]) == (1, "1 danger, 2 advice")
     assert (wrong.code, wrong.lines[2]) == (1, "1 wrong, 2 advice")
 

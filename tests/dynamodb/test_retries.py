@@ -65,18 +65,15 @@ def fault(name: str) -> Fault:
 
 def test_a_deadline_within_another_one_does_not_move_it(stopped_clock: StoppedClock) -> None:
     soon, later = stopped_clock.now() + SOON, stopped_clock.now() + 2 * SOON
-
     with ending_by(soon), ending_by(later), ending_by(None):
         assert latest_response(None) == latest_response(later) == soon
 
 
 def test_no_retry_is_begun_that_may_end_after_the_deadline(stopped_clock: StoppedClock) -> None:
     deadline = stopped_clock.now() + SOON
-
     with ending_by(deadline):
         while slept_before_retry(3):
             pass
-
     assert stopped_clock.now() <= deadline - timedelta(seconds=1)
 
 
@@ -86,10 +83,8 @@ def test_a_pause_that_would_pass_the_end_is_shortened_once(
 ) -> None:
     end = stopped_clock.now() + SOON
     monkeypatch.setattr("pynamodb_tracker.dynamodb.retries.jittered_pause", lambda *_, **__: 5.0)
-
     with ending_by(end if kind == "deadline" else None):
         slept = [slept_before_retry(9, end if kind == "lock" else None) for _ in range(3)]
-
     assert slept == [True, False, False]
     assert stopped_clock.now() == end - timedelta(seconds=1)
 
@@ -181,7 +176,6 @@ def test_items_that_come_one_by_one_are_all_read_soon_and_that_is_logged_once(
 @pytest.mark.usefixtures("sdk", "stopped_clock")
 def test_keys_that_are_never_processed_are_an_error(network: Network) -> None:
     network.rule = in_pieces(0)
-
     with pytest.raises(GetError, match="2 keys were not processed"):
         list(get_items(JobTask.tracker.connection(), [Job.tracker.key("a"), Job.tracker.key("b")]))
 
@@ -190,10 +184,8 @@ def test_keys_that_are_never_processed_are_an_error(network: Network) -> None:
 def test_small_pieces_end_at_the_deadline(network: Network, stopped_clock: StoppedClock) -> None:
     network.rule, deadline = in_pieces(1), stopped_clock.now() + timedelta(seconds=1.1)
     keys = [Job.tracker.key(f"k-{number}") for number in range(100)]
-
     with ending_by(deadline), pytest.raises(GetError, match="were not processed"):
         list(get_items(JobTask.tracker.connection(), keys))
-
     assert stopped_clock.now() <= deadline
 
 
@@ -332,7 +324,6 @@ def test_a_block_that_outlives_its_lock_is_logged_once(
     for task_id, minutes in {"t-late": 3, "t-in-time": 1}.items():
         Job.create(task_id)
         Job.work.run(task_id, lambda _, minutes=minutes: stopped_clock.advance(timedelta(minutes=minutes)))  # type: ignore[misc]
-
     (text,) = caplog.messages
     assert text.startswith("the block of work of Job 't-late' (attempt 1) ended after its lock had expired at ")
 

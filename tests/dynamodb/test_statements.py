@@ -366,6 +366,5 @@ def test_what_no_statement_can_name_is_not_translated(name: str) -> None:
     writes = StepStatements(Order, Order.ship._definition.codes, 3)
     changed: Changes = {"own": (UnicodeAttribute(attr_name=name), {"S": "x"})}
     saved = writes.as_action(writes.save("t", 1, changed), "o")["Update"]
-
     assert partiql.statement("UpdateItem", {**saved, "TableName": "statements"}) is None
     assert partiql.statement("PutItem", {"TableName": "statements", **put_once({name: {"S": "x"}}, key("o"))}) is None

@@ -53,15 +53,12 @@ def occurrences(repeat: Repeat, start: datetime) -> Iterator[datetime]:
 )
 def test_days_with_and_without_a_number_are_days_of_one_rule(text: str, days: Callable[[datetime], bool]) -> None:
     year = [START + timedelta(days=number) for number in range(365)]
-
     found = takewhile(lambda each: each.year == START.year, occurrences(Repeat.rrule(text, start=START), START))
-
     assert list(found) == [day for day in year if days(day)]
 
 
 def test_a_time_that_the_clocks_skip_is_moved_by_the_gap_that_day_and_no_other() -> None:
     nightly = Repeat.cron("30 2 * * *", tz="Europe/Berlin")
-
     assert times(nightly, datetime(2026, 3, 28, tzinfo=UTC), 3) == [
         "2026-03-28T01:30",
         "2026-03-29T01:30",  # 03:30 in summer time
@@ -71,7 +68,6 @@ def test_a_time_that_the_clocks_skip_is_moved_by_the_gap_that_day_and_no_other()
 
 def test_a_rule_that_takes_its_time_of_day_from_its_start_keeps_it_over_the_gap() -> None:
     daily = Repeat.rrule("FREQ=DAILY", tz="Europe/Berlin", start=datetime(2026, 3, 28, 2, 30, tzinfo=BERLIN))
-
     assert times(daily, datetime(2026, 3, 28, tzinfo=UTC), 3) == [
         "2026-03-28T01:30",
         "2026-03-29T01:30",
@@ -81,7 +77,6 @@ def test_a_rule_that_takes_its_time_of_day_from_its_start_keeps_it_over_the_gap(
 
 def test_a_time_that_comes_twice_is_the_first_one_only() -> None:
     nightly = Repeat.cron("30 2 * * *", tz="Europe/Berlin")
-
     assert times(nightly, datetime(2026, 10, 24, 12, tzinfo=UTC), 2) == ["2026-10-25T00:30", "2026-10-26T01:30"]
     between = datetime(2026, 10, 25, 1, tzinfo=UTC)  # after the first 02:30, before the second
     assert times(nightly, between, 1) == ["2026-10-26T01:30"]
@@ -100,13 +95,11 @@ def test_an_hourly_rule_leaves_out_the_hour_that_the_gap_moves_onto_the_next_one
 
 def test_a_rule_that_a_task_gets_just_after_the_gap_still_has_the_time_in_it() -> None:
     nightly = Repeat.cron("30 2 * * *", tz="Europe/Berlin")
-
     assert times(nightly, datetime(2026, 3, 29, 1, 10, tzinfo=UTC), 1) == ["2026-03-29T01:30"]  # it is 03:10
 
 
 def test_lord_howe_moves_its_clocks_by_half_an_hour() -> None:
     nightly = Repeat.cron("15 2 * * *", tz="Australia/Lord_Howe")
-
     assert times(nightly, datetime(2026, 10, 3, tzinfo=UTC), 3) == [
         "2026-10-03T15:45",  # 02:45 on the 4th, a gap of 30 minutes
         "2026-10-04T15:15",
@@ -116,7 +109,6 @@ def test_lord_howe_moves_its_clocks_by_half_an_hour() -> None:
 
 def test_a_day_that_a_zone_skipped_is_left_out() -> None:
     nightly = Repeat.cron("0 9 * * *", tz="Pacific/Apia")
-
     assert times(nightly, datetime(2011, 12, 29, 12, tzinfo=UTC), 3) == [
         "2011-12-29T19:00",
         "2011-12-30T19:00",  # the 31st; there was no 30th
@@ -139,7 +131,6 @@ print(Repeat.cron("0 2 * * *").first(datetime(2026, 1, 1, tzinfo=UTC)).time)
 
 def test_every_counts_elapsed_time_over_a_change_of_the_clocks() -> None:
     poll = Repeat.every(timedelta(hours=6), start=datetime(2026, 3, 28, 12, tzinfo=UTC))
-
     assert times(poll, START, 4)[1:] == ["2026-03-28T18:00", "2026-03-29T00:00", "2026-03-29T06:00"]
 
 
@@ -164,7 +155,6 @@ def test_a_recurrence_rule_counts_from_the_time_at_which_a_task_gets_it(
     text: str, start: str, expected: list[str]
 ) -> None:
     found = times(Repeat.rrule(text), datetime.fromisoformat(f"{start}Z"), 12)
-
     assert found[: len(expected)] == expected
     if "COUNT" in text or "UNTIL" in text:
         assert len(found) == len(expected)
@@ -172,19 +162,16 @@ def test_a_recurrence_rule_counts_from_the_time_at_which_a_task_gets_it(
 
 def test_a_rule_that_is_over_may_still_stand_in_the_code_and_has_no_occurrence() -> None:
     over = Repeat.rrule("FREQ=DAILY;UNTIL=20260102T090000Z")
-
     assert over.first(START + timedelta(days=9)) is None
 
 
 def test_until_in_utc_ends_a_rule_of_another_zone_at_that_time() -> None:
     nightly = Repeat.rrule("FREQ=DAILY;BYHOUR=1;BYMINUTE=0;BYSECOND=0;UNTIL=20260702T230000Z", tz="Europe/Berlin")
-
     assert times(nightly, datetime(2026, 7, 1, tzinfo=UTC)) == ["2026-07-01T23:00", "2026-07-02T23:00"]
 
 
 def test_an_hour_is_a_full_one_unless_the_start_says_otherwise() -> None:
     got = START + timedelta(minutes=7, seconds=3)
-
     assert times(Repeat.rrule("FREQ=DAILY;BYHOUR=9"), got, 1) == ["2026-01-02T09:00"]
     assert times(Repeat.rrule("FREQ=DAILY;BYHOUR=9", start=got), got, 1) == ["2026-01-02T09:07"]
 
@@ -198,7 +185,6 @@ def test_a_rule_as_a_calendar_writes_it_is_read_with_full_hours(text: str) -> No
 
 def test_the_start_gives_the_phase_whenever_a_task_gets_the_rule() -> None:
     rule = Repeat.rrule("FREQ=DAILY;INTERVAL=3", start=START)
-
     assert times(rule, START + timedelta(days=7), 2) == ["2026-01-10T12:00", "2026-01-13T12:00"]
     assert times(Repeat.every(timedelta(days=3), start=START), START + timedelta(days=7), 1) == ["2026-01-10T12:00"]
 
@@ -256,16 +242,13 @@ def test_finding_the_latest_occurrence_does_not_go_through_all_of_them() -> None
 
 def test_a_run_that_ends_before_its_occurrence_by_another_clock_does_not_repeat_it() -> None:
     nightly = Repeat.cron("0 12 * * *").begun(START)
-
     found = nightly.after(START, 1, now=START - timedelta(seconds=2))
-
     assert found is not None
     assert found.time == START + timedelta(days=1)
 
 
 def test_an_occurrence_of_an_earlier_rule_is_no_anchor_of_the_present_one() -> None:
     changed = Repeat.rrule("FREQ=DAILY;INTERVAL=2").begun(START)
-
     assert changed.after(START - timedelta(hours=5), 7, now=START + timedelta(hours=1)) == (
         START + timedelta(days=2),
         None,
@@ -377,7 +360,6 @@ def test_a_step_takes_as_long_after_ten_years_as_at_the_beginning(text: str, mos
     rule = Repeat.rrule(text, start=START).begun(START)
     late = Repeat.rrule(text, start=START + timedelta(days=3640)).first(START + timedelta(days=3640))
     assert late is not None
-
     assert calls_of(lambda: rule.after(late.time, 9, now=late.time)) <= most
 
 
@@ -415,9 +397,7 @@ def test_going_on_from_each_occurrence_gives_what_dateutil_gives_from_the_first(
     rule += f";BYSETPOS={position}" if position and "BY" in rule and "WEEKLY" not in rule else ""
     expected = list(islice(rrulestr(rule, dtstart=start.replace(tzinfo=None)), 8))
     assume(expected and expected[-1].year <= LATE_START.year + 90)
-
     found = occurrences(Repeat.rrule(rule, start=start), start)
-
     assert [each.replace(tzinfo=None) for each in islice(found, 8)] == expected
 
 
@@ -436,7 +416,6 @@ def test_an_old_start_keeps_its_phase(text: str, wkst: str) -> None:
 
 def test_an_old_start_is_not_walked_from_each_time_a_program_starts() -> None:
     rule = Repeat.rrule(f"FREQ=DAILY;BYHOUR={ALL_HOURS};BYMINUTE=0,15,30,45", start=START - timedelta(days=7300))
-
     assert calls_of(lambda: rule.first(START)) <= 2_000
 
 
@@ -467,7 +446,6 @@ def test_positions_in_weeks_are_those_of_whole_weeks_whichever_day_a_run_was() -
 )
 def test_a_rule_reads_back_equal_from_a_row_whatever_the_time_at_which_a_task_got_it(repeat: Repeat) -> None:
     stored = repeat.begun(START).to_json()
-
     assert Repeat.from_json(stored) == repeat
     assert Repeat.from_json(stored).since == START
     assert hash(Repeat.from_json(stored)) == hash(repeat)
@@ -484,7 +462,6 @@ def test_rules_are_equal_if_they_say_the_same() -> None:
 
 def test_a_rule_says_itself_in_words() -> None:
     rule = Repeat.cron("0 2 * * *", tz="Europe/Berlin", stop_on_failure=True)
-
     assert str(rule) == "0 2 * * * in Europe/Berlin, until it fails"
     assert str(Repeat.every(timedelta(minutes=5), missed="all")) == "every 0:05:00, each missed one"
     assert str(Repeat.every(timedelta(days=1))) == "every 1 day"

@@ -95,7 +95,6 @@ def test_each_transition_of_a_task_is_one_item_in_order(history: ModuleType, rec
 def test_a_batch_that_is_delivered_again_adds_nothing(history: ModuleType, records: Records) -> None:
     history.handler({"Records": records[:8]}, None)
     history.handler({"Records": records[4:]}, None)
-
     assert sum(1 for _ in history.Transition.scan()) == 24
 
 

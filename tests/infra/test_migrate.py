@@ -27,9 +27,7 @@ def old_task(script: dict[str, Any], task_id: str, status: int, **attributes: An
 def test_each_task_arrives_in_its_state(script: dict[str, Any]) -> None:
     for task_id, status in enumerate(script["STATES"]):
         old_task(script, f"o-{task_id}", status, data={"amount": 1})
-
     assert script["move_all"]() == 0
-
     for task_id, state in enumerate(script["STATES"].values()):
         moved = script["Order"].get_task(f"o-{task_id}")
         assert (moved.state, moved.data) == (state, {"amount": 1})

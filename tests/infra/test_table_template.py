@@ -38,7 +38,6 @@ def test_parameters_do_not_get_into_each_others_way() -> None:
 
 def test_limits_can_be_taken_off_again() -> None:
     table = asked_for(MaxUnits="-1,-1", IndexMaxUnits="-1,10")
-
     assert table["OnDemandThroughput"] == {"MaxReadRequestUnits": "-1", "MaxWriteRequestUnits": "-1"}
     limits = {"MaxReadRequestUnits": "-1", "MaxWriteRequestUnits": "10"}
     assert table["GlobalSecondaryIndexes"][0]["OnDemandThroughput"] == limits
@@ -46,7 +45,6 @@ def test_limits_can_be_taken_off_again() -> None:
 
 def test_throttled_keys_of_the_index_are_shown_where_that_is_wanted() -> None:
     [index] = asked_for(ThrottledKeys="true")["GlobalSecondaryIndexes"]
-
     assert index.pop("ContributorInsightsSpecification") == {"Enabled": True, "Mode": "THROTTLED_KEYS"}
     assert [index] == asked_for()["GlobalSecondaryIndexes"]
 

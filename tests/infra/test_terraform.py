@@ -174,7 +174,6 @@ def test_it_has_the_outputs_of_the_template() -> None:
 def test_limits_can_be_taken_off_again() -> None:
     arguments = Module().arguments(max_units={"read": -1, "write": -1}, index_max_units={"read": -1, "write": 10})
     index = as_properties(arguments)["GlobalSecondaryIndexes"][0]
-
     assert as_properties(arguments)["OnDemandThroughput"] == {"MaxReadRequestUnits": -1, "MaxWriteRequestUnits": -1}
     assert index["OnDemandThroughput"] == {"MaxReadRequestUnits": -1, "MaxWriteRequestUnits": 10}
 

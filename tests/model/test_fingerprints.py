@@ -46,13 +46,11 @@ def test_payloads_that_differ_have_different_fingerprints() -> None:
         None, True, False, 0, 1, -1, 10, 0.5, "1", "n1e0", "true", "", [], {}, [1], [[1]], {"a": 1}, {"a": None},
         {"a": "1"}, {"A": 1}, 12345678901234567890, 12345678901234567891, Decimal("1e-30"), float("nan"), "é", "e",
     ]  # fmt: skip
-
     assert len({fingerprint(each) for each in different}) == len(different)
 
 
 def test_a_fingerprint_is_stored_with_its_version_and_never_changes() -> None:
     canonical = '{"amount":"n1e2","currency":"sEUR"}'
-
     assert fingerprint({"currency": "EUR", "amount": 100}) == f"1:{sha256(canonical.encode()).hexdigest()[:32]}"
 
 

@@ -77,7 +77,6 @@ def test_a_run_that_has_begun_is_reported_although_the_hooks_were_removed_meanwh
     Order.create("o-1")
     with Order.ship.start("o-1"):
         remove()
-
     assert len(telemetry.runs) == 1
 
 
@@ -96,7 +95,6 @@ def test_a_wrong_argument_is_an_error_and_changes_nothing(
 ) -> None:
     with pytest.raises(error, match=message):
         telemetry.instrument(**options)
-
     assert instrumentation.hooks == ()
 
 
@@ -125,7 +123,6 @@ def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -
     for name in [name for name in sys.modules if name.startswith("pynamodb_tracker.opentelemetry")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
-
     with pytest.raises(ImportError, match=r"need opentelemetry: pip install 'PATH-OF-THE-CLONE\[opentelemetry\]'"):
         importlib.import_module("pynamodb_tracker.opentelemetry")
 

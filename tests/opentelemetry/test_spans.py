@@ -186,7 +186,6 @@ def test_giving_up_is_an_error_and_a_release_or_a_postponement_is_none(
     Order.create("o-1")
     with pytest.raises(type(error)), Order.ship.start("o-1"):
         raise error
-
     [run] = telemetry.runs
     assert ((run.attributes or {})["pynamodb_tracker.outcome"], run.status.status_code) == (outcome, status)
 
@@ -213,7 +212,6 @@ def test_a_refused_claim_makes_no_span(telemetry: Telemetry) -> None:
     Order.create("o-1")
     with Order.ship.start("o-1"), pytest.raises(TaskLockedError), Order.ship.start("o-1"):
         pass
-
     assert len(telemetry.runs) == 1
 
 
@@ -320,7 +318,6 @@ def test_a_long_tracestate_is_shortened_so_that_entries_of_the_creator_fit_besid
     parts = [f"vendor{number}={'x' * 50}" for number in range(8)]
     with trace.use_span(in_trace(",".join(parts))):
         Order.create("o-1", trace={"request_id": "r" * 120})
-
     assert entries("o-1")["tracestate"] == ",".join(parts[:4])
 
 
@@ -346,6 +343,5 @@ def test_a_trace_that_cannot_be_read_is_no_context(telemetry: Telemetry, odd: st
     Order.create("o-1", trace={"traceparent": odd})
     with Order.ship.start("o-1"):
         pass
-
     [run] = telemetry.runs
     assert (run.parent, [*run.links]) == (None, [])

@@ -90,9 +90,7 @@ def test_tables_without_a_file_are_empty_each_time(dynoxide: str, local_server: 
     assert dynoxide
     first = local_server(AppTask)
     Order.create("o-1")
-
     second = local_server(AppTask)
-
     assert first != second
     Order.create("o-1")
 
@@ -178,10 +176,8 @@ def test_a_file_that_another_server_has_open_is_reported(file: Path) -> None:
 
 def test_a_file_that_is_not_a_database_is_reported_and_left_as_it_is(file: Path) -> None:
     file.write_text("order_id,order_status\n" * 100)
-
     with pytest.raises(LocalServerError) as error, local_server(AppTask, path=file):
         pass
-
     assert str(error.value) == f"{file} is not a dynoxide database. Give the path of a new file."
     assert file.read_text() == "order_id,order_status\n" * 100
 
@@ -190,10 +186,8 @@ def test_the_database_of_another_program_is_left_as_it_is(file: Path) -> None:
     with closing(sqlite3.connect(file)) as other:
         other.execute("CREATE TABLE invoices (id)")
     before = file.read_bytes()
-
     with pytest.raises(LocalServerError, match="is not a dynoxide database"), local_server(AppTask, path=file):
         pass
-
     assert file.read_bytes() == before
 
 

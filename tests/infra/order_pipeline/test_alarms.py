@@ -79,7 +79,6 @@ def test_attempts_that_fail_raise_an_alarm_by_their_share(
     expression = first["Expression"]["Fn::Sub"].replace("${FailedPercent}", "5").replace(" AND ", " and ")
     functions = {"FILL": lambda value, _missing: value, "IF": lambda holds, yes, no: yes if holds else no}
     values = {"s1": started, "f1": failed, "u1": unreadable}
-
     assert eval(expression, {**functions, **values}) == is_raised  # noqa: S307 - our own text
 
 

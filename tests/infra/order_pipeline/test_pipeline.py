@@ -54,7 +54,6 @@ def test_an_order_that_is_announced_twice_is_one_order(account: Account) -> None
     account.announce(ORDER, ORDER)
     for step in STEPS.values():
         account.poll(step)
-
     assert account.order.get_task("o-1").fence == 3
     assert account.messages() == 0
 
@@ -187,7 +186,6 @@ def test_a_queue_that_takes_no_message_strands_no_order(account: Account) -> Non
     account.poll("confirm_payment")
     assert account.waiting("ShipQueue") == 0
     account.life.breaks = lambda _operation: False
-
     assert account.retry("ship")["succeeded"] == 1
 
 

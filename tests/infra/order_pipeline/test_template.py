@@ -163,9 +163,7 @@ def test_functions_can_be_deployed_gradually_as_the_how_to_says() -> None:
     template = packaged("packages", "key")
     preference = {"Type": "Canary10Percent5Minutes", "Alarms": told_alarms()}
     template["Globals"]["Function"] |= {"AutoPublishAlias": "live", "DeploymentPreference": preference}
-
     resources = transformed(template)["Resources"]
-
     mappings = [each for each in resources.values() if each["Type"] == "AWS::Lambda::EventSourceMapping"]
     assert {each["Properties"]["FunctionName"]["Ref"] for each in mappings} == {f"{name}Aliaslive" for name in STEPS}
 

@@ -66,7 +66,6 @@ def test_the_watch_measures_how_long_the_oldest_order_of_a_step_has_been_due(acc
     account.order.create("o-2", amount=1, address="?", state=account.order.ship.pending)
     later = account.clock.now() + timedelta(hours=1)
     account.order.create("o-3", amount=1, address="?", state=account.order.deliver.pending, due_time=later)
-
     assert account.app.write_overdue(account.clock.now(), "test") == {"confirm_payment": 0, "ship": 1200, "deliver": 0}
 
 
@@ -75,7 +74,6 @@ def test_the_watch_sees_an_order_that_a_dead_function_left_behind(account: Accou
     account.dies = lambda _function: 3
     account.poll("confirm_payment")
     account.clock.advance(timedelta(minutes=30))
-
     overdue = account.app.write_overdue(account.clock.now(), "test")["confirm_payment"]
     assert timedelta(minutes=28) < timedelta(seconds=overdue) < timedelta(minutes=30)
 
@@ -84,7 +82,6 @@ def test_the_watch_costs_three_small_requests_for_a_step_however_many_orders_the
     orders = ({"task_id": f"o-{number}", "amount": 1, "address": "?"} for number in range(50))
     account.order.create_many(orders)
     account.invoke("Watch", {})
-
     assert account.life.requests == ["Query"] * 9
 
 
