@@ -14,6 +14,7 @@ from pynamodb_tracker.aio import pool
 from pynamodb_tracker.aio.pool import in_thread
 from tests.support.shop import AppTask, Order
 from tests.support.through import Dispatch, through
+from tests.support.workers import raising
 
 FORKS = """
 import asyncio, os, sys, threading
@@ -153,12 +154,9 @@ def test_a_stop_iteration_in_a_thread_is_an_error_rather_than_a_wait_without_end
 
 
 def test_an_error_of_a_request_is_raised_and_not_logged_by_asyncio_as_well(caplog: pytest.LogCaptureFixture) -> None:
-    def refuse() -> None:
-        raise TimeoutError
-
     async def main() -> None:
         with pytest.raises(TimeoutError):
-            await in_thread(refuse)
+            await in_thread(raising(TimeoutError))
 
     asyncio.run(main())
     gc.collect()

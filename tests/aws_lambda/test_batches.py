@@ -11,6 +11,7 @@ from pynamodb_tracker.aws_lambda import Replies, UnreadableEventError, handles
 from pynamodb_tracker.testing import StoppedClock
 from tests.aws_lambda.events import bare, fifo, kinesis, names, sqs
 from tests.aws_lambda.shop import Context, Order, ready, ship, states
+from tests.support.workers import raising
 
 handler = handles(Order.ship, task_id="order_id")(ship)
 
@@ -234,12 +235,8 @@ def test_a_record_whose_function_exits_does_not_keep_the_others_from_being_run(c
 
 def test_ctrl_c_ends_the_batch(context: Context) -> None:
     ready("o-1", "o-2")
-
-    def interrupt(_ctx: object, _event: object) -> None:
-        raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        handles(Order.ship, task_id="order_id")(interrupt)(sqs(bare("o-1"), bare("o-2")), context)
+        handles(Order.ship, task_id="order_id")(raising(KeyboardInterrupt))(sqs(bare("o-1"), bare("o-2")), context)
     assert states("o-1", "o-2") == ["ship pending"] * 2
 
 
@@ -261,11 +258,7 @@ def test_records_of_two_kinds_are_no_batch(context: Context) -> None:
 
 def test_a_message_is_begun_when_just_enough_time_is_left(clock: StoppedClock) -> None:
     ready("o-1", "o-2", "o-3")
-
-    @handles(Order.ship, task_id="order_id")
-    def slow(_ctx: object, _event: object) -> None:
-        clock.advance(timedelta(seconds=10))
-
+    slow = handles(Order.ship, task_id="order_id")(lambda _ctx, _event: clock.advance(timedelta(seconds=10)))
     assert names(slow(sqs(bare("o-1"), bare("o-2"), bare("o-3")), Context(clock, 20))) == ["m-3"]
 
 

@@ -17,6 +17,7 @@ from tests.aws_lambda.test_retry import NOTHING, SCHEDULE
 from tests.engine.engine import Engine
 from tests.support.engines import Dynoxide
 from tests.support.recorder import recorded
+from tests.support.workers import raising
 
 IDS = [f"o-{number}" for number in range(1, 6)]
 
@@ -91,11 +92,9 @@ def test_an_event_that_arrives_again_after_its_task_has_expired_does_not_rerun_i
     clock: StoppedClock, create: Any
 ) -> None:
     runs = list[str]()
-
-    @handles(Receipt.send, task_id="order_id", create_if_missing=create, create_first=True)
-    def send(ctx: ExecutionContext[Receipt], _event: Any) -> None:
-        runs.append(ctx.task.task_id)
-
+    send = handles(Receipt.send, task_id="order_id", create_if_missing=create, create_first=True)(
+        lambda ctx, _event: runs.append(ctx.task.task_id)
+    )
     for _ in range(2):
         assert names(send(sqs(bare("r-1"), bare("r-2")), Context(clock))) == []
         clock.advance(timedelta(days=2))
@@ -113,10 +112,7 @@ def test_new_tasks_of_a_group_enter_it_in_the_order_of_their_messages(context: C
 
 
 def test_records_in_an_order_are_not_created_before_their_turn(context: Context) -> None:
-    @handles(Order.confirm, task_id="order_id", create_if_missing=True, create_first=True)
-    def dies(_ctx: ExecutionContext[Order], _event: Any) -> None:
-        raise KilledError
-
+    dies = handles(Order.confirm, task_id="order_id", create_if_missing=True, create_first=True)(raising(KilledError))
     for event in (fifo(("a", bare("o-1")), ("a", bare("o-2"))), kinesis_event(bare("o-1"), bare("o-2"))):
         with pytest.raises(KilledError):
             dies(event, context)
@@ -126,10 +122,7 @@ def test_records_in_an_order_are_not_created_before_their_turn(context: Context)
 def test_a_task_that_could_not_be_created_first_is_created_by_its_claim(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refused(*_: object) -> None:
-        raise PutError("slow down")
-
-    monkeypatch.setattr(StepDefinition, "create", refused)
+    monkeypatch.setattr(StepDefinition, "create", raising(PutError("slow down")))
     first = handles(Order.confirm, task_id="order_id", create_if_missing=True, create_first=True)(ship)
     assert names(first(sqs(*map(bare, IDS)), context)) == []
     assert known(*IDS) == IDS

@@ -21,7 +21,7 @@ from pynamodb_tracker.aws_lambda import Invocation, Replies, UnreadableEventErro
 from pynamodb_tracker.testing import StoppedClock
 from tests.aws_lambda.events import bare, eventbridge
 from tests.aws_lambda.shop import REQUEST, Broken, Context, Order, ignored, ready, ship
-from tests.support.workers import FrozenError, die
+from tests.support.workers import FrozenError, die, raising
 
 DONE = {"task_id": "o-1", "use_case_id": "order", "state": "deliver pending"}
 
@@ -60,11 +60,9 @@ def test_an_event_runs_its_task_and_its_state_is_the_answer(context: Context) ->
 
 def test_what_the_function_returns_is_the_answer(context: Context) -> None:
     ready()
-
-    @handles(Order.ship, task_id="order_id")
-    def handler(ctx: ExecutionContext[Order], event: Any) -> dict[str, Any]:
-        return {"label": f"{ctx.task.task_id} {event['size']}"}
-
+    handler = handles(Order.ship, task_id="order_id")(
+        lambda ctx, event: {"label": f"{ctx.task.task_id} {event['size']}"}
+    )
     assert handler(bare("o-1", size="XL"), context) == {"label": "o-1 XL"}
     assert handler(bare("o-1", size="XL"), context) == DONE
 
@@ -136,10 +134,7 @@ def test_an_ignored_task_is_an_error_to_a_caller_and_none_to_a_trigger_that_retr
 
 
 def test_a_frozen_exception_leaves_as_it_is(context: Context) -> None:
-    @handles(Order.ship, task_id="order_id")
-    def handler(*_: object) -> None:
-        raise FrozenError("it broke")
-
+    handler = handles(Order.ship, task_id="order_id")(raising(FrozenError("it broke")))
     ready("o-1")
     with pytest.raises(FrozenError):
         handler({"order_id": "o-1"}, context)
@@ -172,11 +167,7 @@ def test_the_last_failure_is_an_error_to_a_caller_and_none_to_a_trigger_that_ret
 
 def test_giving_up_sets_the_task_aside(context: Context) -> None:
     ready()
-
-    @handles(Order.ship, task_id="order_id", trigger="async")
-    def handler(_ctx: object, _event: object) -> None:
-        raise GiveUp("no such street")
-
+    handler = handles(Order.ship, task_id="order_id", trigger="async")(raising(GiveUp("no such street")))
     assert handler(bare("o-1"), context)["state"] == "ship ignored"
 
 
@@ -214,22 +205,16 @@ def test_a_failure_may_be_left_to_the_scheduled_retry(context: Context) -> None:
 def test_the_lock_ends_a_second_after_the_invocation(clock: StoppedClock) -> None:
     ready()
     seen = []
-
-    @handles(Order.ship, task_id="order_id")
-    def handler(ctx: ExecutionContext[Order], _event: object) -> None:
-        seen.append(ctx.lock_expire_time - clock.now())
-
+    handler = handles(Order.ship, task_id="order_id")(
+        lambda ctx, _event: seen.append(ctx.lock_expire_time - clock.now())
+    )
     handler(bare("o-1"), Context(clock, 7.5))
     assert seen == [timedelta(seconds=8.5)]
 
 
 def test_a_task_whose_invocation_was_ended_is_free_once_that_would_be_over(clock: StoppedClock) -> None:
     ready()
-
-    @handles(Order.ship, task_id="order_id")
-    def dies(_ctx: object, _event: object) -> None:
-        raise Killed
-
+    dies = handles(Order.ship, task_id="order_id")(raising(Killed))
     with pytest.MonkeyPatch.context() as patch:  # nothing of the run is recorded
         patch.setattr("pynamodb_tracker.execution.run.Run.__exit__", lambda *_: False)
         with pytest.raises(Killed):
@@ -263,11 +248,9 @@ def test_a_run_that_lost_its_lock_is_an_error_whatever_the_trigger(clock: Stoppe
 def test_without_a_context_the_lock_lasts_as_the_step_says(clock: StoppedClock) -> None:
     ready()
     seen = []
-
-    @handles(Order.ship, task_id="order_id")
-    def handler(ctx: ExecutionContext[Order], _event: object) -> None:
-        seen.append((ctx.lock_expire_time - clock.now(), ctx.task.worker))
-
+    handler = handles(Order.ship, task_id="order_id")(
+        lambda ctx, _event: seen.append((ctx.lock_expire_time - clock.now(), ctx.task.worker))
+    )
     handler(bare("o-1"), None)
 
     [(lasts, worker)] = seen
@@ -335,11 +318,7 @@ def test_the_function_gets_the_custom_payload(context: Context) -> None:
 
 def test_the_function_may_raise_the_error_of_unreadable_events_itself(context: Context) -> None:
     ready()
-
-    @handles(Order.ship, task_id="order_id")
-    def handler(_ctx: object, _event: object) -> None:
-        raise UnreadableEventError("no size in it")
-
+    handler = handles(Order.ship, task_id="order_id")(raising(UnreadableEventError("no size in it")))
     with pytest.raises(UnreadableEventError, match="no size in it"):
         handler(bare("o-1"), context)
     assert Order.get_task("o-1").state == Order.ship.failed
@@ -361,11 +340,7 @@ def test_a_function_that_starts_a_task_itself_fails_with_its_refusal(context: Co
 
 def test_an_order_to_end_gives_the_task_back_and_leaves(context: Context) -> None:
     ready()
-
-    @handles(Order.ship, task_id="order_id")
-    def handler(_ctx: object, _event: object) -> None:
-        raise KeyboardInterrupt
-
+    handler = handles(Order.ship, task_id="order_id")(raising(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         handler(bare("o-1"), context)
     assert Order.get_task("o-1").state == Order.ship.pending

@@ -24,7 +24,7 @@ from pynamodb_tracker.aws_lambda.queue import Queue
 from pynamodb_tracker.testing import StoppedClock
 from tests.aws_lambda.events import bare, function_url, http_api, load_balancer, rest_api
 from tests.aws_lambda.shop import Broken, Context, Order, ignored, no_access, ready
-from tests.support.workers import die
+from tests.support.workers import die, raising
 
 Event = dict[str, Any]
 JSON = {"content-type": "application/json"}
@@ -148,11 +148,7 @@ def test_after_a_failure_the_response_says_when_the_next_attempt_may_start(conte
 
 def test_giving_up_is_no_server_error(context: Context) -> None:
     ready()
-
-    @handles(Order.ship, task_id="body.order_id")
-    def give_up(_ctx: object, _event: object) -> None:
-        raise GiveUp("no such street")
-
+    give_up = handles(Order.ship, task_id="body.order_id")(raising(GiveUp("no such street")))
     assert give_up(rest_api(order()), context)["statusCode"] == 422
 
 
@@ -198,11 +194,7 @@ def test_a_body_in_base64_is_decoded(context: Context) -> None:
 def test_a_body_that_is_no_json_is_passed_as_it_is(body: Event, seen: object, context: Context) -> None:
     ready()
     got: list[object] = []
-
-    @handles(Order.ship, task_id="pathParameters.order_id")
-    def upload(_ctx: object, event: Any) -> None:
-        got.append(event["body"])
-
+    upload = handles(Order.ship, task_id="pathParameters.order_id")(lambda _ctx, event: got.append(event["body"]))
     upload({**http_api(path_parameters={"order_id": "o-1"}), **body}, context)
     assert got == [seen]
 
@@ -379,11 +371,7 @@ def test_unless_the_replies_say_so_a_table_that_cannot_be_used_is_no_error_of_th
 
 def test_a_function_that_is_stopped_from_outside_has_a_status_code(context: Context) -> None:
     ready()
-
-    def end(*_: object) -> None:
-        raise SystemExit
-
-    before = signal.signal(signal.SIGTERM, end)
+    before = signal.signal(signal.SIGTERM, raising(SystemExit))
     try:
         stopped = handles(Order.ship, task_id="body.order_id")(lambda *_: signal.raise_signal(signal.SIGTERM))
         response = stopped(http_api(order()), context)

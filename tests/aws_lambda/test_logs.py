@@ -14,7 +14,7 @@ from pynamodb_tracker.testing import StoppedClock
 from tests.aws_lambda.events import bare, fifo, names, sqs
 from tests.aws_lambda.shop import REQUEST, Broken, Context, Order, ready, ship
 from tests.aws_lambda.test_batches import BROKEN
-from tests.support.workers import die
+from tests.support.workers import die, raising
 
 handler = handles(Order.ship, task_id="order_id")(ship)
 
@@ -33,11 +33,7 @@ def all_levels(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_a_success_has_all_fields(clock: StoppedClock, caplog: pytest.LogCaptureFixture) -> None:
     ready("o-1")
-
-    @handles(Order.ship, task_id="order_id")
-    def slow(_ctx: object, _event: object) -> None:
-        clock.advance(timedelta(seconds=1.5))
-
+    slow = handles(Order.ship, task_id="order_id")(lambda _ctx, _event: clock.advance(timedelta(seconds=1.5)))
     slow(sqs(bare("o-1")), Context(clock))
 
     [record] = caplog.records
@@ -209,10 +205,7 @@ def test_a_success_in_a_transaction_counts_though_the_function_raised_after_it(
 def test_an_odd_error_brings_its_traceback(
     context: Context, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def start(*_: Any, **__: Any) -> Any:
-        raise OSError("no such host")
-
-    monkeypatch.setattr(Order.ship, "start", start)
+    monkeypatch.setattr(Order.ship, "start", raising(OSError("no such host")))
     with pytest.raises(OSError, match="no such host"):
         handler(sqs(bare("o-1")), context)
 

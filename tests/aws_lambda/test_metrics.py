@@ -108,11 +108,7 @@ def test_a_line_is_written_before_the_next_record_may_kill_the_function(
 ) -> None:
     ready("o-1", "o-2")
     told = []
-
-    @handles(Order.ship, task_id="order_id", metrics=True)
-    def look(_ctx: object, _event: object) -> None:
-        told.append(counted(capsys))
-
+    look = handles(Order.ship, task_id="order_id", metrics=True)(lambda _ctx, _event: told.append(counted(capsys)))
     look(sqs(bare("o-1"), bare("o-2")), context)
     assert told == [[{"Started": 1}], [{"Succeeded": 1}, {"Started": 1}]]
 

@@ -21,6 +21,7 @@ from pynamodb_tracker.testing import StoppedClock
 from pynamodb_tracker.work.candidates import ClaimWindow
 from tests.aws_lambda.shop import REQUEST, Broken, Context, Order, no_access, ready, states
 from tests.support.rows import change
+from tests.support.workers import raising
 
 NOTHING = {**asdict(Tally()), "sent": 0, "out_of_time": False}
 SCHEDULE = {"version": "0", "detail-type": "Scheduled Event", "source": "aws.events", "detail": {}}
@@ -130,11 +131,7 @@ def test_what_is_not_due_waits(clock: StoppedClock) -> None:
 
 def test_it_begins_none_that_may_not_end_in_time(clock: StoppedClock, caplog: pytest.LogCaptureFixture) -> None:
     ready("o-1", "o-2", "o-3")
-
-    def slow(_ctx: object) -> None:
-        clock.advance(timedelta(seconds=9))
-
-    done = retry_handler(Order.ship, slow)(SCHEDULE, Context(clock, 25))
+    done = retry_handler(Order.ship, lambda _ctx: clock.advance(timedelta(seconds=9)))(SCHEDULE, Context(clock, 25))
     assert done == {**NOTHING, "succeeded": 2, "out_of_time": True}
     assert sorted(states("o-1", "o-2", "o-3")) == ["deliver pending", "deliver pending", "ship pending"]
     assert "no task was started" not in caplog.text
@@ -142,11 +139,7 @@ def test_it_begins_none_that_may_not_end_in_time(clock: StoppedClock, caplog: py
 
 def test_what_took_longer_than_expected_is_expected_to_take_that(clock: StoppedClock) -> None:
     ready("o-1", "o-2", "o-3", "o-4")
-
-    def slow(_ctx: object) -> None:
-        clock.advance(timedelta(seconds=30))
-
-    done = retry_handler(Order.ship, slow)(SCHEDULE, Context(clock, 110))
+    done = retry_handler(Order.ship, lambda _ctx: clock.advance(timedelta(seconds=30)))(SCHEDULE, Context(clock, 110))
     assert done == {**NOTHING, "succeeded": 3, "out_of_time": True}
 
 
@@ -168,11 +161,9 @@ def test_one_task_that_hung_does_not_stop_a_schedule_of_quick_ones(clock: Stoppe
 def test_what_is_set_as_the_time_of_a_task_is_kept_free_however_quick_the_last_ones_were(clock: StoppedClock) -> None:
     ids = [f"o-{number}" for number in range(9)]
     ready(*ids)
-
-    def quick(_ctx: object) -> None:
-        clock.advance(timedelta(seconds=1))
-
-    sweep = retry_handler(Order.ship, quick, time_per_task=timedelta(seconds=5))
+    sweep = retry_handler(
+        Order.ship, lambda _ctx: clock.advance(timedelta(seconds=1)), time_per_task=timedelta(seconds=5)
+    )
     assert sweep(SCHEDULE, Context(clock, 10)) == {**NOTHING, "succeeded": 6, "out_of_time": True}
 
 
@@ -187,11 +178,7 @@ def test_a_timeout_that_is_too_short_for_any_task_is_logged(
 def test_the_locks_end_with_the_invocation(clock: StoppedClock) -> None:
     ready("o-1")
     ends = []
-
-    def look(ctx: ExecutionContext[Order]) -> None:
-        ends.append(ctx.lock_expire_time - clock.now())
-
-    retry_handler(Order.ship, look)(SCHEDULE, Context(clock, 42))
+    retry_handler(Order.ship, lambda ctx: ends.append(ctx.lock_expire_time - clock.now()))(SCHEDULE, Context(clock, 42))
     assert ends == [timedelta(seconds=43)]
 
 
@@ -242,11 +229,9 @@ def test_a_rate_spreads_the_starts_and_the_wait_is_a_part_of_the_time(clock: Sto
     ready("o-1", "o-2", "o-3")
     begun = clock.now()
     starts = []
-
-    def look(_ctx: object) -> None:
-        starts.append((clock.now() - begun).total_seconds())
-
-    done = retry_handler(Order.ship, look, rate=0.1)(SCHEDULE, Context(clock, 25))
+    done = retry_handler(Order.ship, lambda _ctx: starts.append((clock.now() - begun).total_seconds()), rate=0.1)(
+        SCHEDULE, Context(clock, 25)
+    )
     assert starts == [0, 10]
     assert done == {**NOTHING, "succeeded": 2, "out_of_time": True}
 
@@ -261,11 +246,7 @@ def test_a_task_that_another_worker_has_is_refused(clock: StoppedClock, monkeypa
 
 def test_it_counts_a_task_that_was_released_because_the_program_is_stopped(clock: StoppedClock) -> None:
     ready("o-1")
-
-    def end(*_: object) -> None:
-        raise SystemExit
-
-    before = signal.signal(signal.SIGTERM, end)
+    before = signal.signal(signal.SIGTERM, raising(SystemExit))
     try:
         done = retry_handler(Order.ship, lambda _: signal.raise_signal(signal.SIGTERM))(SCHEDULE, Context(clock))
     finally:
@@ -299,14 +280,12 @@ def test_an_error_of_the_table_ends_the_schedule_where_no_task_could_be_tried(
 ) -> None:
     ready("o-1", "o-2")
     start = Order.ship.start
-
-    def starts(task_id: str, **more: Any) -> Any:
-        return no_access() if task_id == "o-1" else start(task_id, **more)
-
     monkeypatch.setattr(Order.ship, "start", no_access)
     with pytest.raises(UpdateError):
         retry_handler(Order.ship, label)(SCHEDULE, Context(clock))
-    monkeypatch.setattr(Order.ship, "start", starts)
+    monkeypatch.setattr(
+        Order.ship, "start", lambda task_id, **more: no_access() if task_id == "o-1" else start(task_id, **more)
+    )
     assert retry_handler(Order.ship, label)(SCHEDULE, Context(clock)) == {**NOTHING, "succeeded": 1, "refused": 1}
 
 

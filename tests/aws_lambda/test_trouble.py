@@ -14,7 +14,7 @@ from pynamodb_tracker.testing import StoppedClock
 from tests.aws_lambda.events import bare, fifo, kafka, kinesis, names, sqs
 from tests.aws_lambda.shop import Broken, Context, Order, no_access, ready, ship, states
 from tests.aws_lambda.test_batches import BROKEN
-from tests.support.workers import die
+from tests.support.workers import die, raising
 
 handler = handles(Order.ship, task_id="order_id")(ship)
 
@@ -190,11 +190,7 @@ def test_threads_run_a_stream_in_order_and_stop_at_its_first_failure(context: Co
 
 def test_a_thread_whose_function_is_interrupted_ends_the_batch(context: Context) -> None:
     ready("o-1")
-
-    @handles(Order.ship, task_id="order_id", threads=2)
-    def interrupt(_ctx: object, _event: object) -> None:
-        raise KeyboardInterrupt
-
+    interrupt = handles(Order.ship, task_id="order_id", threads=2)(raising(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         interrupt(sqs(bare("o-1"), "{"), context)
 

@@ -9,6 +9,7 @@ from pynamodb_tracker.testing import StoppedClock
 from tests.cli.command import APP, read, run
 from tests.cli.shop import Invoice, Order, refuse
 from tests.support.rows import park
+from tests.support.workers import raising
 
 pytestmark = pytest.mark.usefixtures("store")
 
@@ -191,12 +192,8 @@ def test_nothing_stuck_exits_with_0() -> None:
 def test_ids_and_errors_cannot_steer_the_terminal(store: StoppedClock) -> None:
     evil = "o\x1b[2J\n\u202e\x9b31m"
     Order.create(evil)
-
-    def steer(_ctx: object) -> None:
-        raise ValueError("\x1b]0;title\x07 [bold]text[/bold]")
-
     with pytest.raises(ValueError, match="title"):
-        Order.pay.run(evil, steer)
+        Order.pay.run(evil, raising(ValueError("\x1b]0;title\x07 [bold]text[/bold]")))
     line = run("list", "pay.failed").lines[1]
     assert line.startswith(r"o\x1b[2J\n\u202e\x9b31m ")
     assert line.endswith(r"ValueError: \x1b]0;title\x07 [bold]text[/bold]")

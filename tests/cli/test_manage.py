@@ -17,6 +17,7 @@ from pynamodb_tracker.testing import StoppedClock
 from tests.cli.command import read, run
 from tests.cli.shop import Invoice, Order, Sample
 from tests.support.rows import park
+from tests.support.workers import raising
 
 pytestmark = pytest.mark.usefixtures("store")
 
@@ -402,10 +403,7 @@ def test_who_decides_is_kept_by_default_the_user_and_the_host(monkeypatch: pytes
 
 
 def test_a_user_without_a_name_is_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    def unknown() -> str:
-        raise KeyError("getpwuid(): uid not found: 1000")
-
-    monkeypatch.setattr("getpass.getuser", unknown)
+    monkeypatch.setattr("getpass.getuser", raising(KeyError("getpwuid(): uid not found: 1000")))
     Order.create("o-1")
     assert run("ignore", "o-1", "--reason", "x").code == 0
     assert re.match(r"uid \d+@|somebody@", Order.get_task("o-1").errors[-1].worker)

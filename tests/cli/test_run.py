@@ -22,6 +22,7 @@ from tests.cli.shop import Order, refuse, waver
 from tests.support.processes import until
 from tests.support.recorder import recorded
 from tests.support.rows import change
+from tests.support.workers import raising
 
 pytestmark = pytest.mark.usefixtures("store")
 
@@ -378,11 +379,7 @@ def test_an_ignored_task_that_somebody_else_took_is_counted_apart(
 
 def test_a_refused_request_of_the_run_itself_ends_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     Order.create("o-1", state=Order.pay.ignored)
-
-    def broken(_task_id: str, **_options: object) -> object:
-        raise LookupError("a mistake of the library")
-
-    monkeypatch.setattr(Order.pay, "start", broken)
+    monkeypatch.setattr(Order.pay, "start", raising(LookupError("a mistake of the library")))
     with stopped_clock() as clock:
         clock.advance(timedelta(seconds=1))
         with pytest.raises(LookupError):

@@ -48,7 +48,7 @@ from tests.aws_lambda.events import sqs
 from tests.support.processes import until as poll_until
 from tests.support.recorder import Requests, recorded
 from tests.support.rows import all_rows, put, remove
-from tests.support.workers import FrozenError
+from tests.support.workers import FrozenError, raising
 
 bank = ConcurrencyLimit("bank", 2)
 SECOND = timedelta(seconds=1)
@@ -872,9 +872,6 @@ def test_slots_are_no_tasks(other: LimitSlots) -> None:
 
 @MOTO
 def test_a_frozen_exception_of_a_block_that_has_a_slot_is_recorded() -> None:
-    def refuse(_: object) -> None:
-        raise FrozenError("it broke")
-
     Order.create("o-1")
-    Order.pay.run_all(refuse, limit=1)
+    Order.pay.run_all(raising(FrozenError("it broke")), limit=1)
     assert Order.get_task("o-1").errors[-1].type == "FrozenError"

@@ -19,6 +19,7 @@ from pynamodb_tracker.writes.lock import new_token
 from tests.support.network import Network, error
 from tests.support.recorder import recorded
 from tests.support.rows import client, keys, put
+from tests.support.workers import raising
 
 HOUR = timedelta(hours=1)
 
@@ -205,11 +206,7 @@ def test_what_was_read_last_holds_while_the_item_cannot_be_read(
 
 def test_pauses_are_known_to_a_process_that_may_not_record_its_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     Order.reserve.pause(until=HOUR, reason="")
-
-    def denied(*_: object, **__: object) -> Any:
-        raise UpdateError("denied")
-
-    monkeypatch.setattr(item, "_has_written", denied)
+    monkeypatch.setattr(item, "_has_written", raising(UpdateError("denied")))
     assert Order.reserve.run_all(done).paused
 
 

@@ -21,6 +21,7 @@ from pynamodb_tracker.dynamodb import batch_execute
 from pynamodb_tracker.dynamodb.error_codes import is_server_error, may_be_applied, note_lost, was_repeated
 from pynamodb_tracker.dynamodb.partiql import Rendered
 from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher
+from tests.support.workers import raising
 
 Answer = Callable[[str, dict[str, Any]], dict[str, Any]]
 ROW = {"task_id": {"S": "as it is"}}
@@ -191,10 +192,7 @@ def test_the_error_of_a_statement_is_its_own_threads(engine: Engine, code: str, 
 
 
 def test_a_request_without_an_answer_is_without_an_answer_for_each(engine: Engine) -> None:
-    def lose(_operation: str, _request: dict[str, Any]) -> dict[str, Any]:
-        raise ReadTimeoutError(endpoint_url="here")
-
-    engine.answer = lose
+    engine.answer = raising(ReadTimeoutError(endpoint_url="here"))
     first, second = Threads(engine, 2).send(write("a"), write("b"))
     assert isinstance(first, ReadTimeoutError)
     assert isinstance(second, ReadTimeoutError)
@@ -318,10 +316,7 @@ def test_threads_that_find_out_at_the_same_time_log_one_warning(
 
 
 def test_a_request_refused_for_what_is_wrong_with_single_ones_too_turns_nothing_off(engine: Engine) -> None:
-    def expired(*_: object) -> dict[str, Any]:
-        raise error("ExpiredTokenException")
-
-    engine.answer = expired
+    engine.answer = raising(error("ExpiredTokenException"))
     threads = Threads(engine, 2)
     for _ in range(4):
         answers = threads.send(write("a"), write("b"))
@@ -570,11 +565,8 @@ def test_threads_whose_leader_is_interrupted_before_it_wakes_them_go_on(
 def test_a_write_that_is_taken_and_not_sent_before_an_interrupt_may_have_been_applied(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def strike(_writes: object) -> None:
-        raise Interrupted
-
     with monkeypatch.context() as patched:
-        patched.setattr("pynamodb_tracker.dynamodb.write_batcher.execute", strike)
+        patched.setattr("pynamodb_tracker.dynamodb.write_batcher.execute", raising(Interrupted))
         threads = Threads(engine, 2)
         answers = threads.send(write("a"), write("b"))
     assert [type(each) for each in answers].count(Interrupted) == 1

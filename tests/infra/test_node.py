@@ -77,11 +77,9 @@ def refuse(_: object) -> None:
 def test_node_reads_tasks_and_starts_one(node: str, queue: tuple[str, list[Any]], dynamodb: Engine) -> None:
     address, bodies = queue
     handled = []
-
-    @handles(Parcel.sort, task_id="task_id", create_if_missing=True, trigger="sqs")
-    def sort(ctx: Any, _: object) -> None:
-        handled.append(ctx.task.task_id)
-
+    sort = handles(Parcel.sort, task_id="task_id", create_if_missing=True, trigger="sqs")(
+        lambda ctx, _: handled.append(ctx.task.task_id)
+    )
     with Dynoxide.of([AppTask], dynamodb.endpoint):
         names = [f"p-{number}" for number in range(1, 7)]  # on more than one of five shards
         for task_id in names:

@@ -1,5 +1,6 @@
 """What workers do to a task: succeed, fail, or die."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,15 @@ class FrozenError(Exception):
     """An exception that accepts neither notes nor other attributes."""
 
     why: str
+
+
+def raising(error: BaseException | type[BaseException]) -> Callable[..., Any]:
+    """Return a function of any arguments that raises this."""
+
+    def function(*_: object, **__: object) -> None:
+        raise error
+
+    return function
 
 
 _DEAD: list[object] = []

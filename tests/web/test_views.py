@@ -17,6 +17,7 @@ from pynamodb_tracker.testing import StoppedClock
 from tests.cli.command import run
 from tests.support.rows import change
 from tests.support.rows import client as dynamodb
+from tests.support.workers import raising
 from tests.web.conftest import Open
 from tests.web.shop import CarrierError, Nightly, Order, Refund, leave
 
@@ -201,10 +202,7 @@ def test_a_lock_that_a_heartbeat_has_extended_has_not_expired(open_page: Open, s
 
 
 def test_what_waits_for_other_tasks_is_counted_and_said(open_page: Open) -> None:
-    def wait_for_a_refund(ctx: ExecutionContext[Any]) -> None:
-        ctx.create(Refund, "r-1", wait=True)
-
-    Order.confirm_payment.run(Order.create("o-1").task_id, wait_for_a_refund)
+    Order.confirm_payment.run(Order.create("o-1").task_id, lambda ctx: ctx.create(Refund, "r-1", wait=True))
     client = open_page()
     assert "reserve_stock 0 1 children 0 0 0" in text_of(client.get("/Order/"))
     assert "after 1 task" in text_of(client.get("/Order/tasks?step=reserve_stock&state=pending"))
@@ -294,10 +292,7 @@ def test_schedules_say_where_more_tasks_may_repeat_than_were_read(
 
 
 def test_a_task_that_a_run_has_created_links_to_it(open_page: Open) -> None:
-    def order_a_refund(ctx: ExecutionContext[Any]) -> None:
-        ctx.create(Refund, "r-1")
-
-    Order.ship.run(Order.create("o/1", state=Order.ship.pending).task_id, order_a_refund)
+    Order.ship.run(Order.create("o/1", state=Order.ship.pending).task_id, lambda ctx: ctx.create(Refund, "r-1"))
     page = open_page().get("/Refund/task?id=r-1")
     assert 'href="/Order/task?id=o%2F1"' in page.text
     assert 'href="/Order/task' not in open_page(Refund).get("/Refund/task?id=r-1").text
@@ -332,13 +327,10 @@ def test_a_damaged_task_is_shown_with_what_can_be_read(open_page: Open) -> None:
 
 
 def test_a_task_with_an_unreadable_due_time_is_shown(open_page: Open) -> None:
-    def give_up(_: ExecutionContext[Any]) -> None:
-        raise GiveUp("no disk")
-
     Order.create("o-1", due_time=timedelta(hours=1))
     Nightly.create("nightly", repeat=Repeat.every(timedelta(hours=24)), due_time=timedelta(0))
     with pytest.raises(GiveUp):
-        Nightly.collect.run("nightly", give_up)
+        Nightly.collect.run("nightly", raising(GiveUp("no disk")))
     for model, task_id in ((Order, "o-1"), (Nightly, "nightly")):
         change(model, task_id, due_time={"S": "garbage"})
     client = open_page()

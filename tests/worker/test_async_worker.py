@@ -23,7 +23,7 @@ from pynamodb_tracker.work.task_executor import TaskExecutor
 from pynamodb_tracker.worker.async_worker import _build_work
 from pynamodb_tracker.worker.team import build_dispatcher, log_ended
 from tests.support.processes import until
-from tests.support.workers import Broken, die
+from tests.support.workers import Broken, die, raising
 from tests.worker.shop import Order, Parcel
 
 pytestmark = pytest.mark.usefixtures("shop")
@@ -296,10 +296,7 @@ def test_a_task_that_is_cancelled_before_its_first_line_is_answered_and_does_not
 
 
 def test_an_error_of_the_library_itself_stops_the_worker_and_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(_dispatcher: Dispatcher) -> None:
-        raise NotImplementedError
-
-    monkeypatch.setattr(Dispatcher, "take", broken)
+    monkeypatch.setattr(Dispatcher, "take", raising(NotImplementedError))
     with pytest.raises(NotImplementedError):
         run(AsyncWorker({Order.confirm: nothing, Order.ship: nothing}))
 

@@ -22,6 +22,7 @@ from pynamodb_tracker.worker.shutdown import Message, Messages
 from tests.support.network import Network, error, passing
 from tests.support.paced_clock import StandingClock
 from tests.support.processes import until
+from tests.support.workers import raising
 from tests.worker.shop import Order
 
 pytestmark = pytest.mark.usefixtures("shop")
@@ -175,14 +176,11 @@ def test_a_task_that_is_being_claimed_when_the_worker_stops_is_given_back_untouc
 def test_sys_exit_and_ctrl_c_in_a_function_are_recorded_stop_the_worker_and_are_raised(
     kind: Any, order: BaseException, state: Any, shop: StoppedClock
 ) -> None:
-    def work(_: Any) -> None:
-        raise order
-
     Order.create("o-1")
     shop.advance(timedelta(seconds=10))
     Order.create("o-2")
     with pytest.raises(type(order)) as caught:
-        run_worker(worker_of(kind, work))
+        run_worker(worker_of(kind, raising(order)))
     assert caught.value is order
     assert Order.get_task("o-1").state == state
     assert Order.get_task("o-2").fence == 0

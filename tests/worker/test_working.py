@@ -11,7 +11,7 @@ import pytest
 from pynamodb_tracker import AsyncContext, ExecutionContext, GiveUp, Repeat, RetryLater, Tally, Worker
 from pynamodb_tracker.testing import StoppedClock
 from pynamodb_tracker.testing.tables import OneAtATime
-from tests.support.workers import Broken, die, fail
+from tests.support.workers import Broken, die, fail, raising
 from tests.worker.shop import Order, Parcel
 
 pytestmark = pytest.mark.usefixtures("shop")
@@ -186,11 +186,8 @@ def test_async_functions_run_on_one_loop_beside_those_that_are_not_async() -> No
 
 
 def test_an_occurrence_that_has_no_attempt_left_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    def work(_: object) -> None:
-        raise Broken("it broke")
-
     Parcel.create("p-1", repeat=Repeat.every(timedelta(days=1)))
-    tallies = Worker({Parcel.sort: work}).run(until_idle=True)
+    tallies = Worker({Parcel.sort: raising(Broken("it broke"))}).run(until_idle=True)
 
     assert tallies == {Parcel.sort: Tally(failed=3)}
     assert str(tallies[Parcel.sort]).endswith("3 failed, 0 ignored, 0 refused, 0 released")

@@ -16,6 +16,7 @@ from tests.cli.command import run
 from tests.infra.order_pipeline.account import Account
 from tests.infra.order_pipeline.template import STEPS, of_type, written
 from tests.support.pages import ROOT, Page
+from tests.support.workers import raising
 
 PAGE = Page(ROOT / "docs" / "how-to" / "deploy-a-pipeline.md")
 
@@ -174,11 +175,8 @@ def test_queries_ask_for_fields_that_are_logged(account: Account, caplog: pytest
 def test_failures_are_logged_in_the_words_that_a_query_looks_for(
     account: Account, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def broken(_key: str, _call: int) -> None:
-        raise ConnectionError("HTTP Error 503")
-
     caplog.set_level(logging.INFO, "pynamodb_tracker")
-    account.services.refuses = broken
+    account.services.refuses = raising(ConnectionError("HTTP Error 503"))
     account.announce({"order_id": "o-1", "amount": 1, "address": "?"})
     account.poll("confirm_payment")
 
