@@ -263,6 +263,5 @@ def test_hooks_are_called_in_the_context_of_the_block(caplog: pytest.LogCaptureF
     finally:
         remove()
     assert seen == ["span of o-1", "none"]
-    assert spans.outcomes == ["succeeded", "refused", "released"]
-    assert spans.threads == {threading.get_ident()}
+    assert (spans.outcomes, spans.threads) == (["succeeded", "refused", "released"], {threading.get_ident()})
     assert caplog.text == ""

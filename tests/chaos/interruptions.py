@@ -1,12 +1,8 @@
-"""Interrupts and cancels at random moments: `python -m tests.chaos.interruptions --count N --seed N [--cancel]`.
+"""Runs that are interrupted or cancelled, and the promises about them.
 
-It ends with 1 on a violation. Tasks run through a proxy that delays each request and loses some responses.
-
-- Without --cancel, processes run blocking tasks, and a thread in each interrupts its main thread: with Ctrl-C, with
-  an exception or SystemExit from a signal handler, or with an exception that another thread raises in it.
-- With --cancel, a process runs many asyncio tasks, and cancels each, some of them repeatedly.
-
-Once the last request has arrived, each run is compared with its row:
+tests/contract/runs/test_interrupts.py interrupts blocking runs at any line. tests/aio/test_every_await.py cancels runs
+on an event loop at every await, and tests/race/test_cancels.py at random moments behind a slow network. All of them
+compare each run with its row:
 
 - a finished block is recorded as a success, or a note or a log line says that it is not
 - a task is in progress only if a note or a log line says that it may be locked
@@ -15,52 +11,28 @@ Once the last request has arrived, each run is compared with its row:
 - a cancel is never swallowed, and a run that nobody cancelled never raises one
 """
 
-import argparse
 import asyncio
 import contextlib
-import ctypes
 import logging
-import multiprocessing
 import random
-import secrets
-import signal
-import sys
-import threading
 import time
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
-from multiprocessing.connection import Connection
 from typing import Any
 
 from pynamodb_tracker.work import attempt as attempts
 from tests.chaos.outcomes import notes_of
-from tests.conftest import prepare_process
 from tests.engine.actions import Action, Delay, DropResponse
-from tests.engine.engine import Engine, start
-from tests.engine.proxy import Proxy
 from tests.support.operations import Boom
-from tests.support.orders import close, orders
 
 LONGEST_DELAY = 0.06
 """Seconds by which the proxy delays a request at most."""
-
-SETTLED = 1.0
-"""Seconds after which the last request has arrived."""
-
-LONGEST_RUN = 0.15
-"""Seconds within which most blocking runs end, and an interrupt comes."""
 
 LONGEST_ASYNC_RUN = 0.3
 """Seconds within which half of the asyncio runs end, and a cancel comes."""
 
 AT_ONCE = 20
 """How many asyncio runs there are at a time."""
-
-AT_MOST = 900.0
-"""Seconds after which a process is killed."""
-
-PROCESSES = 4
 
 ENDED = {
     "fail": "Boom",
@@ -87,7 +59,7 @@ class Attempt:
     task_id: str
     block: str
     kind: str
-    """One of KINDS, or a cancel."""
+    """ctrl-c, handler, or cancel."""
     before: str = "confirm pending"
     """The task's state before the run."""
     strikes: int = 0
@@ -171,7 +143,7 @@ def problems(attempt: Attempt, row: Found) -> Iterator[str]:
 def _untold_after_an_interrupt(attempt: Attempt, row: Found) -> Iterator[str]:
     if not attempt.entered and (row.state, row.attempt) != ("confirm pending", 0):
         yield "the block was not entered, and the attempt was not given back"
-    is_stop = attempt.kind in {"ctrl-c", "exit"}  # which releases the task
+    is_stop = attempt.kind == "ctrl-c"  # which releases the task
     if attempt.entered and not attempt.finished and row.state == "confirm pending" and not is_stop:
         yield "an attempt that ended with an exception was not counted"
     if row.state == FAILED and (row.attempt, len(row.errors)) != (1, 1):
@@ -248,8 +220,6 @@ BLOCKS: dict[str, Callable[[Any], None]] = {
     "batch": plain,
 }
 
-KINDS = ("ctrl-c", "handler", "exit", "thread")
-
 
 def perform(order: Any, attempt: Attempt) -> None:
 
@@ -269,132 +239,6 @@ def perform(order: Any, attempt: Attempt) -> None:
         case block:
             with order.confirm.start(attempt.task_id, heartbeat=block == "heartbeat") as ctx:
                 function(ctx)
-
-
-class Gun(threading.Thread):
-    """Interrupts the main thread once or twice, unless the run has ended before."""
-
-    def __init__(self, attempt: Attempt, moments: list[float]) -> None:
-        super().__init__(daemon=True)
-        self._attempt = attempt
-        self._moments = moments
-        self._target = threading.get_ident()
-        self._ended = threading.Event()
-        self.is_armed = True
-
-    def run(self) -> None:
-        for moment in self._moments:
-            if self._ended.wait(moment):
-                return
-            self._fire()
-
-    def stop(self) -> None:
-        """Stop firing. A late interrupt is ignored by `handle`, or raised here."""
-        self._ended.set()
-        self.join()
-        for _ in range(3):
-            time.sleep(0)  # an exception that was set for the thread is raised now
-
-    def _fire(self) -> None:
-        if self._attempt.kind == "thread":
-            self._attempt.strikes += 1
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._target), ctypes.py_object(Interrupted))
-        else:
-            signal.pthread_kill(self._target, SIGNALS[self._attempt.kind])
-
-
-SIGNALS = {"ctrl-c": signal.SIGINT, "handler": signal.SIGALRM, "exit": signal.SIGTERM}
-ERRORS = {signal.SIGINT: KeyboardInterrupt, signal.SIGALRM: Interrupted, signal.SIGTERM: SystemExit}
-
-
-class Range:
-    """Runs tasks in a process's main thread, and interrupts each."""
-
-    def __init__(self, endpoint: str, direct: str, table: str, seed: str) -> None:
-        self.random = random.Random(seed)
-        self.order = orders(endpoint, table)
-        self.direct = orders(direct, table)
-        self.attempts: list[Attempt] = []
-        self.gun: Gun | None = None
-        for number in ERRORS:
-            signal.signal(number, self.handle)
-        sys.unraisablehook = lambda _: None  # what is raised in the callback of a weak reference changes nothing
-
-    def handle(self, number: int, _frame: object) -> None:
-        """Raise the exception for the signal, if a run is to be interrupted."""
-        if self.gun is not None and self.gun.is_armed:
-            self.attempts[-1].strikes += 1
-            raise ERRORS[signal.Signals(number)]
-
-    def interrupt(self, task_id: str) -> None:
-        """Run a task, and interrupt it at a random moment, or one time in ten at two."""
-        block = self.random.choice(list(BLOCKS))
-        kind = self.random.choice(KINDS)
-        if (block, kind) == ("heartbeat", "thread"):
-            kind = "handler"  # a thread that starts has the id of the one that starts it, which then waits forever
-        attempt = Attempt(task_id, block, kind)
-        self.attempts.append(attempt)
-        self.direct.create(task_id)
-        moments = [self.random.uniform(0, LONGEST_RUN)]
-        if self.random.random() < 0.1:
-            moments.append(self.random.uniform(0, 0.1))
-        try:
-            self._run(attempt, moments)
-        except BaseException as late:
-            if not isinstance(late, Interrupted):
-                raise
-
-    def _run(self, attempt: Attempt, moments: list[float]) -> None:
-        gun = self.gun = Gun(attempt, moments)
-        try:
-            gun.start()
-            perform(self.order, attempt)
-        except BaseException as error:  # noqa: BLE001 - kept for the check
-            gun.is_armed = False
-            attempt.error = type(error).__name__
-            attempt.notes = list(notes_of(error))
-        finally:
-            gun.is_armed = False
-            gun.stop()
-
-
-def shoot(endpoints: tuple[str, str], table: str, seed: str, count: int, answer: Connection) -> None:
-    """Be one process: run tasks until that many were interrupted, and send the facts about each."""
-    prepare_process()
-    logging.lastResort = None
-    of, struck, number = Range(*endpoints, table, seed), 0, 0
-    with logged(of.attempts):
-        while struck < count:
-            of.interrupt(f"{seed}-{number}")
-            struck += of.attempts[-1].strikes > 0
-            number += 1
-    of.gun = None
-    answer.send(of.attempts)
-
-
-def interrupt_at_random(engine: Engine, proxy: Proxy, table: str, count: int, seed: int) -> list[Attempt]:
-    """Let processes run tasks until that many were interrupted."""
-    spawn, answers = multiprocessing.get_context("spawn"), []
-    with contextlib.ExitStack() as stack:
-        for number in range(PROCESSES):
-            answer, sender = spawn.Pipe(duplex=False)
-            share = count // PROCESSES + (number < count % PROCESSES)
-            own = ((proxy.endpoint, engine.endpoint), table, f"{seed}-{number}", share, sender)
-            process = spawn.Process(target=shoot, args=own, daemon=True)
-            process.start()
-            sender.close()
-            stack.callback(process.kill)
-            answers.append(answer)
-        attempts = [attempt for answer in answers for attempt in _received(answer)]
-        time.sleep(SETTLED)
-        return attempts
-
-
-def _received(answer: Connection) -> list[Attempt]:
-    try:
-        return list(answer.recv()) if answer.poll(AT_MOST) else []
-    except EOFError:
-        return []
 
 
 # Runs on an event loop, which are cancelled.
@@ -534,58 +378,3 @@ async def cancel_at_random(order: Any, direct: Any, count: int, draw: random.Ran
             for _ in range(min(AT_ONCE, count)):
                 group.create_task(work())
     return attempts
-
-
-def run(count: int, seed: int, *, cancel: bool) -> tuple[list[tuple[Attempt, Found]], list[str]]:
-    """Interrupt or cancel that many runs. Return the facts about each, and the broken promises."""
-    engine, draw = start(), random.Random(seed)
-    try:
-        table = f"interrupts-{seed}"
-        order = orders(engine.endpoint, table)
-        order.create_table(wait=True)
-        with Proxy(engine.endpoint) as proxy:
-            proxy.rule = delayed(draw)
-            if cancel:
-                behind = orders(proxy.endpoint, table)
-                attempts = asyncio.run(cancel_at_random(behind, order, count, draw))
-                close(behind)
-            else:
-                attempts = interrupt_at_random(engine, proxy, table, count, seed)
-            rows = [(attempt, found(order, attempt.task_id)) for attempt in attempts]
-        close(order)
-    finally:
-        engine.stop()
-    broken = [f"{problem}\n    {attempt}\n    {row}" for attempt, row in rows for problem in problems(attempt, row)]
-    if sum(attempt.strikes > 0 for attempt in attempts) < count:
-        broken.append(f"fewer than {count} runs were interrupted: a process has not answered")
-    return rows, broken
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m tests.chaos.interruptions", description=(__doc__ or "").partition(":")[0]
-    )
-    parser.add_argument("--count", type=int, default=500, help="how many runs are interrupted")
-    parser.add_argument("--seed", type=int, default=0, help="drawn unless given")
-    parser.add_argument("--cancel", action="store_true", help="cancel asyncio tasks")
-    told = parser.parse_args()
-    prepare_process()
-    logging.lastResort = None
-    seed = told.seed or secrets.randbelow(10**9) + 1
-    sys.stdout.write(f"seed {seed}\n")
-    begun = time.monotonic()
-    rows, broken = run(told.count, seed, cancel=told.cancel)
-    states = Counter(row.state for _, row in rows)
-    struck = Counter(attempt.kind for attempt, _ in rows if attempt.strikes)
-    sys.stdout.write(
-        f"{len(rows)} runs in {time.monotonic() - begun:.0f} s; interrupted: {dict(struck)}; "
-        f"finished blocks: {sum(attempt.finished for attempt, _ in rows)}; with a note or a line: "
-        f"{sum(bool(attempt.lines or attempt.notes) for attempt, _ in rows)}\nstates: {dict(states)}\n"
-    )
-    for problem in broken:
-        sys.stdout.write(f"VIOLATION: {problem}\n")
-    return 1 if broken else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

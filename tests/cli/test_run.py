@@ -240,8 +240,7 @@ def test_refused_tasks_are_reported_with_the_reason(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(Order.pay, "start", late)
     Order.create("gone")
     ended = run("run", "pay", CHARGE)
-    assert ended.code == 1
-    assert ended.lines[:2] == ["pay: 1 refused", "1 refused: TaskNotFoundError"]
+    assert (ended.code, ended.lines[:2]) == (1, ["pay: 1 refused", "1 refused: TaskNotFoundError"])
     assert ended.lines[2].startswith("  gone: ")
     Order.create("gone")
     output = read("run", "pay", CHARGE)

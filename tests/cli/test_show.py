@@ -160,8 +160,7 @@ def test_json_has_errors_whole_and_attributes_of_every_kind() -> None:
     with pytest.raises(ConnectionError):
         Order.pay.run("o-1", refuse)
     output = read("show", "o-1")
-    assert output["state"] == "pay.failed"
-    assert output["attributes"] == {"data": {"n": 1}}
+    assert (output["state"], output["attributes"]) == ("pay.failed", {"data": {"n": 1}})
     assert output["errors"][0]["type"] == "ConnectionError"
     assert "in refuse" in output["errors"][0]["traceback"]
 

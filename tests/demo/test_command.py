@@ -39,8 +39,7 @@ def test_a_bad_file_is_reported_by_line_and_exits_with_2(tmp_path: Path) -> None
     path = tmp_path / "orders.csv"
     path.write_text("order_id,order_status\na1,no\na2,created\na2,created\n")
     result = CliRunner().invoke(app, ["demo", "--orders", str(path)])
-    assert result.exit_code == 2
-    assert result.stdout == ""
+    assert (result.exit_code, result.stdout) == (2, "")
     assert [line.partition(": ")[0] for line in result.stderr.splitlines()] == [f"{path}:2", f"{path}:4"]
 
 

@@ -40,8 +40,7 @@ def test_an_order_ends_where_its_status_and_its_times_say(status: str, times: st
 @pytest.mark.parametrize("accidents", [[Accident.REFUSAL], [Accident.FAILURE] * 4, [Accident.DEATH] * 4])
 def test_an_order_that_cannot_succeed_ends_ignored_at_that_step(accidents: list[Accident]) -> None:
     order = PlacedOrder("a1", "delivered", accidents={"confirm_payment": [Accident.FAILURE], "ship": accidents})
-    assert order.end == ("ship", IGNORED)
-    assert order.steps_started == STEPS[:2]
+    assert (order.end, order.steps_started) == (("ship", IGNORED), STEPS[:2])
 
 
 def test_nobody_starts_an_order_that_waits_for_its_next_event() -> None:

@@ -117,8 +117,7 @@ def test_the_first_problem_of_every_line_is_reported_at_once(write: Write) -> No
 
 def test_of_very_many_problems_the_first_are_reported_and_the_others_counted(write: Write) -> None:
     problems = problems_of(write("order_id,order_status\n" + "".join(f"a{n},no\n" for n in range(50))))
-    assert len(problems) == 21
-    assert problems[-1] == " and 30 more"
+    assert (len(problems), problems[-1]) == (21, " and 30 more")
 
 
 def test_a_file_that_cannot_be_read_is_reported_with_the_reason(tmp_path: Path) -> None:

@@ -139,8 +139,7 @@ def test_in_a_passive_region_every_write_that_the_library_sends_is_denied(
     }
     writes = {each for each in sent - READS if not each.startswith("dynamodb:Describe")}
     assert {*statement["Action"]} == writes | {"dynamodb:BatchWriteItem"}  # of programs beside the library
-    assert statement["Effect"] == "Deny"
-    assert statement["Resource"] == ARN.replace("us-east-1", "*")
+    assert (statement["Effect"], statement["Resource"]) == ("Deny", ARN.replace("us-east-1", "*"))
     assert statement["Condition"] == {"StringNotEquals": {"aws:RequestedRegion": "eu-west-1"}}
 
 

@@ -150,8 +150,7 @@ def test_gauges_are_there_on_request_only_and_read_one_entry_per_state(
         for step in ("order.ship", "order.deliver")
         for status in ("pending", "failed", "in_progress")
     }
-    assert requests.operations == ["Query"] * 6
-    assert requests.entries_read == 2
+    assert (requests.operations, requests.entries_read) == (["Query"] * 6, 2)
 
 
 class LostTask(Task):

@@ -15,7 +15,7 @@ from tests.support.proxy_rules import in_turn, targets
 pytestmark = pytest.mark.race
 
 CANCELS = 60
-"""How many runs are cancelled; python -m tests.chaos.interruptions --cancel takes any number."""
+"""How many runs are cancelled."""
 
 
 def test_runs_that_are_cancelled_at_random_are_released_or_recorded(order: Any, rival: Any, proxy: Proxy) -> None:

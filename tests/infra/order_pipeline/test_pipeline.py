@@ -39,8 +39,7 @@ def test_an_order_goes_through_all_steps_by_messages(account: Account) -> None:
     assert [account.poll(step) for step in STEPS.values()] == [1, 1, 1]
 
     order = account.order.get_task("o-1")
-    assert order.state == account.order.deliver.succeeded
-    assert order.handed_over == "deliveries of o-1/deliver"
+    assert (order.state, order.handed_over) == (account.order.deliver.succeeded, "deliveries of o-1/deliver")
     assert account.services.bodies == {
         "o-1/confirm_payment": {"order_id": "o-1", "amount": "42.55"},
         "o-1/ship": {"order_id": "o-1", "address": "1 Main Street"},
