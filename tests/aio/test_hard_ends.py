@@ -113,9 +113,7 @@ def test_a_run_is_recorded_although_the_main_thread_has_ended(monkeypatch: pytes
     assert (task.state, task.amount) == (Order.ship.pending, 5)
 
 
-def test_a_heartbeat_goes_on_while_a_block_that_was_cancelled_with_all_tasks_cleans_up(
-    stopped_clock: StoppedClock,
-) -> None:
+def test_a_heartbeat_goes_on_while_a_block_cancelled_with_all_tasks_cleans_up(stopped_clock: StoppedClock) -> None:
     Order.create("o-1")
     extended = list[timedelta]()
 

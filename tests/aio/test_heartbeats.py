@@ -99,9 +99,7 @@ def test_the_end_of_a_block_waits_for_a_beat_that_is_on_its_way(clock: StoppedCl
     assert Order.get_task("o-1").state == Order.ship.pending
 
 
-def test_a_cancel_while_the_end_of_a_block_waits_for_a_beat_is_raised_once_the_end_is_recorded(
-    clock: StoppedClock,
-) -> None:
+def test_a_cancel_while_a_block_end_waits_for_a_beat_is_raised_once_the_end_is_recorded(clock: StoppedClock) -> None:
     Order.create("o-1")
 
     async def run(beat: Held, leaves: asyncio.Event) -> None:

@@ -83,9 +83,7 @@ def test_a_new_name_while_a_job_runs_is_kept_and_its_time_moves_on(
     assert len(due_times(loop)) == 1
 
 
-def test_a_job_that_is_removed_while_it_runs_stays_removed(
-    loop: DynamoDBJobStore, firing: Any, person: DynamoDBJobStore
-) -> None:
+def test_a_job_removed_while_it_runs_is_gone(loop: DynamoDBJobStore, firing: Any, person: DynamoDBJobStore) -> None:
     person.remove_job("j-1")
     move_on(loop, firing)
     assert stored() is None
@@ -119,9 +117,7 @@ def test_a_change_that_meets_the_end_of_a_run_does_not_bring_back_the_time_that_
     assert (job.name, job.next_run_time) == (stored().name, stored().next_run_time) == ("renamed", at(60))
 
 
-def test_of_two_people_who_change_different_values_both_are_heeded(
-    loop: DynamoDBJobStore, person: DynamoDBJobStore
-) -> None:
+def test_two_people_can_change_different_values(loop: DynamoDBJobStore, person: DynamoDBJobStore) -> None:
     first, second = loop.lookup_job("j-1"), person.lookup_job("j-1")
     modify(first, name="renamed", max_instances=2)
     loop.update_job(first)

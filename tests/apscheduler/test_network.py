@@ -122,9 +122,7 @@ class Late:
         return self.held[-1]
 
 
-def test_late_copies_change_nothing_in_a_job_that_was_removed_and_added_again(
-    store: DynamoDBJobStore, proxy: Proxy
-) -> None:
+def test_late_copies_change_nothing_in_a_job_removed_and_added_again(store: DynamoDBJobStore, proxy: Proxy) -> None:
     proxy.rule = late = Late()
     time = at(-1)
     store.add_job(new_job(next_run_time=time))

@@ -51,18 +51,14 @@ def test_an_update_that_fails_is_made_before_the_next_look(
     assert new_store().get_next_run_time() == later
 
 
-def test_the_next_look_is_well_before_the_end_of_the_claim(
-    store: DynamoDBJobStore, firing: Any, network: Network
-) -> None:
+def test_the_next_look_is_well_before_the_claims_end(store: DynamoDBJobStore, firing: Any, network: Network) -> None:
     network.rule = silent(*WRITES)
     modify(firing, next_run_time=at(3600))
     store.update_job(firing)
     assert store.get_next_run_time() == at(15)
 
 
-def test_a_removal_that_fails_is_made_before_the_next_look(
-    store: DynamoDBJobStore, firing: Any, network: Network
-) -> None:
+def test_a_failed_removal_is_made_before_the_next_look(store: DynamoDBJobStore, firing: Any, network: Network) -> None:
     network.rule = silent(*WRITES)
     store.remove_job(firing.id)
     network.rule = passing
@@ -71,9 +67,7 @@ def test_a_removal_that_fails_is_made_before_the_next_look(
     assert store.get_next_run_time() == at(30)
 
 
-def test_what_is_owed_leaves_a_job_alone_that_somebody_has_changed_since(
-    store: DynamoDBJobStore, firing: Any, network: Network
-) -> None:
+def test_owed_writes_leave_a_changed_job_alone(store: DynamoDBJobStore, firing: Any, network: Network) -> None:
     network.rule = silent(*WRITES)
     store.remove_job(firing.id)
     network.rule = passing
@@ -85,9 +79,7 @@ def test_what_is_owed_leaves_a_job_alone_that_somebody_has_changed_since(
     assert other.get_next_run_time() == at(3600)
 
 
-def test_a_job_whose_arguments_can_no_longer_be_stored_moves_on_with_those_that_are_stored(
-    store: DynamoDBJobStore,
-) -> None:
+def test_a_job_whose_arguments_can_no_longer_be_stored_moves_on_with_the_stored_ones(store: DynamoDBJobStore) -> None:
     store.update_job(new_job(func="tests.apscheduler.jobs:anything", args=([],)))
     (job,) = store.get_due_jobs(at(0))
     job.args[0].append(lambda: None)  # by the function itself, which runs in a thread
@@ -163,9 +155,7 @@ def test_a_next_run_time_that_cannot_be_read_is_looked_up_again(store: DynamoDBJ
         new_store().get_next_run_time()
 
 
-def test_a_write_that_is_owed_is_tried_for_a_limited_time(
-    store: DynamoDBJobStore, firing: Any, network: Network
-) -> None:
+def test_an_owed_write_is_tried_for_a_limited_time(store: DynamoDBJobStore, firing: Any, network: Network) -> None:
     network.rule = silent(*WRITES)
     store.remove_job(firing.id)
     deadlines = set[datetime | None]()
@@ -180,9 +170,7 @@ def test_a_write_that_is_owed_is_tried_for_a_limited_time(
     assert at(10) in deadlines
 
 
-def test_a_person_who_removes_a_claimed_job_is_told_that_it_failed(
-    store: DynamoDBJobStore, firing: Any, network: Network
-) -> None:
+def test_a_person_is_told_that_a_removal_has_failed(store: DynamoDBJobStore, firing: Any, network: Network) -> None:
     network.rule = silent(*WRITES)
     with ThreadPoolExecutor(1) as pool, pytest.raises(PynamoDBException):
         pool.submit(store.remove_job, firing.id).result()

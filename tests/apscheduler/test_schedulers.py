@@ -109,9 +109,7 @@ def test_schedulers_that_share_a_store_run_each_due_time_once(start: Start, name
     runs.check()
 
 
-def test_a_scheduler_outlives_an_outage_and_runs_no_time_twice(
-    start: Start, name: str, runs: Runs, network: Network
-) -> None:
+def test_a_scheduler_outlives_an_outage_and_repeats_none(start: Start, name: str, runs: Runs, network: Network) -> None:
     scheduler = start(DynamoDBJobStore(AppTask, store=name, lock_for=timedelta(seconds=3), look_every=EVERY))
     add(scheduler, "j-1")
     runs.wait(lambda runs: bool(runs.times))

@@ -65,9 +65,7 @@ def test_stores_of_other_names_share_no_jobs() -> None:
     ],
     ids=["no table", "no class", "no colon", "no name", "no instance", "no duration", "no time at all"],
 )
-def test_settings_that_cannot_work_are_refused_without_a_request(
-    settings: dict[str, Any], kind: type[Exception], message: str
-) -> None:
+def test_impossible_settings_send_no_request(settings: dict[str, Any], kind: type[Exception], message: str) -> None:
     with unreached(), pytest.raises(kind, match=message):
         DynamoDBJobStore(**settings)
 

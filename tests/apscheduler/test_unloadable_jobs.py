@@ -35,9 +35,7 @@ def old(monkeypatch: pytest.MonkeyPatch) -> DynamoDBJobStore:
     return store
 
 
-def test_a_job_without_its_code_is_left_alone_and_another_process_runs_it(
-    old: DynamoDBJobStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_job_without_its_code_is_left_to_others(old: DynamoDBJobStore, monkeypatch: pytest.MonkeyPatch) -> None:
     assert due(old) == ["j-2"]
     assert [job.id for job in old.get_all_jobs()] == ["j-2"]
     assert {job_id: type(error) for job_id, error in old.unloadable().items()} == {"j-1": LookupError}

@@ -113,9 +113,7 @@ def test_a_reply_is_ack_or_raise() -> None:
         ({"function": None, "queue_url": ""}, ValueError, "queue_url is a queue's URL"),
     ],
 )
-def test_a_schedule_of_the_wrong_kind_is_refused(
-    arguments: dict[str, Any], error: type[Exception], message: str
-) -> None:
+def test_a_schedule_of_a_wrong_kind_is_refused(arguments: dict[str, Any], error: type[Exception], message: str) -> None:
     good: dict[str, Any] = {"step": Order.ship, "function": lambda _: None}
     with pytest.raises(error, match=message):
         retry_handler(**{**good, **arguments})

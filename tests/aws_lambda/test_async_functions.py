@@ -62,9 +62,7 @@ def test_its_failure_is_recorded_and_raised(context: Context) -> None:
     assert Order.get_task("o-1").last_error == "Broken: no ink"
 
 
-def test_data_that_is_stored_off_row_is_read_before_the_function_which_must_not_block_the_loop(
-    context: Context,
-) -> None:
+def test_off_row_data_is_read_before_the_function_which_must_not_block_the_loop(context: Context) -> None:
     @handles(Order.ship, task_id="order_id")
     async def look(ctx: AsyncContext[Order], _event: object) -> int:
         with recorded(ShopTask) as requests:

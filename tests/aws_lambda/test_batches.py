@@ -75,9 +75,7 @@ def test_ignored_tasks_can_be_sent_to_the_dead_letter_queue(context: Context) ->
 
 
 @pytest.mark.parametrize("body", ["", "{", "o-1", "[]", "null", '"o-1"', "{}", '{"order_id": 1}', '{"order_id": ""}'])
-def test_a_message_that_cannot_be_read_is_redelivered_until_it_becomes_a_dead_letter(
-    body: str, context: Context
-) -> None:
+def test_an_unreadable_message_is_redelivered_until_it_becomes_a_dead_letter(body: str, context: Context) -> None:
     ready("o-1")
     assert names(handler(sqs(body, bare("o-1")), context)) == ["m-1"]
     assert states("o-1") == ["deliver pending"]
@@ -166,9 +164,7 @@ def test_one_message_that_was_frozen_says_nothing_about_the_others(clock: Stoppe
     assert names(frozen_once(sqs(*map(bare, ids)), Context(clock, 35))) == []
 
 
-def test_slow_messages_of_earlier_invocations_do_not_keep_the_first_one_of_the_next_from_its_turn(
-    clock: StoppedClock,
-) -> None:
+def test_slow_messages_of_earlier_invocations_do_not_keep_the_first_of_the_next_waiting(clock: StoppedClock) -> None:
     ids = [f"o-{number}" for number in range(5)]
     ready(*ids)
 
@@ -194,9 +190,7 @@ def test_the_lock_of_each_message_ends_with_the_invocation(clock: StoppedClock) 
     assert ends == [timedelta(seconds=31)] * 2
 
 
-def test_an_error_of_the_table_leaves_the_other_messages_alone(
-    context: Context, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_error_of_the_table_leaves_other_messages_alone(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     ready("o-1", "o-2")
     start = Order.ship.start
 

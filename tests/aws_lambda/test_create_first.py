@@ -88,9 +88,7 @@ def test_tasks_that_exist_and_messages_that_cannot_be_read_are_left_to_their_tur
 
 
 @pytest.mark.parametrize("create", [True, lambda _: {"due_time": timedelta(0)}], ids=["plain", "with an option"])
-def test_an_event_that_arrives_again_after_its_task_has_expired_does_not_rerun_it(
-    clock: StoppedClock, create: Any
-) -> None:
+def test_a_repeated_event_does_not_rerun_a_task_that_has_expired(clock: StoppedClock, create: Any) -> None:
     runs = list[str]()
     send = handles(Receipt.send, task_id="order_id", create_if_missing=create, create_first=True)(
         lambda ctx, _event: runs.append(ctx.task.task_id)
@@ -119,9 +117,7 @@ def test_records_in_an_order_are_not_created_before_their_turn(context: Context)
     assert known("o-1", "o-2") == ["o-1"]
 
 
-def test_a_task_that_could_not_be_created_first_is_created_by_its_claim(
-    context: Context, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_task_not_created_first_is_created_by_its_claim(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(StepDefinition, "create", raising(PutError("slow down")))
     first = handles(Order.confirm, task_id="order_id", create_if_missing=True, create_first=True)(ship)
     assert names(first(sqs(*map(bare, IDS)), context)) == []

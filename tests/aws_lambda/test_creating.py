@@ -65,9 +65,7 @@ def test_an_event_without_the_attributes_is_refused(context: Context) -> None:
     assert names(with_amount(sqs(bare("o-2"), bare("o-3", amount=1)), context)) == ["m-1"]
 
 
-def test_attributes_that_the_class_does_not_have_are_reported(
-    context: Context, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_unknown_attributes_are_reported(context: Context, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG", "pynamodb_tracker")
     handler = handles(Order.confirm, task_id="order_id", create_if_missing=lambda _: {"amuont": 1})(ship)
     with pytest.raises(UnreadableEventError, match=r"cannot be created with an object with \['amuont'\]: TypeError"):
@@ -175,9 +173,7 @@ def test_the_task_is_created_as_a_claim_leaves_it(context: Context) -> None:
 
 
 @pytest.mark.parametrize("sent", [False, True])
-def test_an_interrupt_during_the_put_leaves_the_task_pending(
-    context: Context, monkeypatch: pytest.MonkeyPatch, *, sent: bool
-) -> None:
+def test_an_interrupted_put_leaves_it_pending(context: Context, monkeypatch: pytest.MonkeyPatch, *, sent: bool) -> None:
     put, interrupted = creations.put, list[bool]()
 
     def interrupt(*given: Any, **named: Any) -> None:
@@ -266,9 +262,7 @@ def test_the_row_is_checked_together_with_its_lock(context: Context) -> None:
         handler(bare("o-000000"), context)
 
 
-def test_a_task_that_is_deleted_between_two_claims_is_not_created_again(
-    context: Context, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_task_deleted_between_two_claims_stays_deleted(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     Order.create("o-1")
     ahead = f"{time.time_ns() + 10**12:016x}00000000"  # the clock of its last claimer is ahead
     Order.tracker.connection().update_item("o-1", "order", actions=[TaskRow.lock.set(ahead)])

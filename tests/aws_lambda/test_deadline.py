@@ -74,9 +74,7 @@ def test_every_request_of_an_invocation_ends_half_a_second_before_it(
     assert times == []  # nothing ends these before the timeouts of the client
 
 
-def test_a_throttled_claim_is_not_repeated_beyond_the_invocation(
-    clock: StoppedClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_throttled_claim_ends_with_the_invocation(clock: StoppedClock, monkeypatch: pytest.MonkeyPatch) -> None:
     def throttle(*_: Any, **__: Any) -> Any:
         raise ClientError({"Error": {"Code": "ThrottlingException", "Message": "slow down"}}, "UpdateItem")
 
@@ -88,9 +86,7 @@ def test_a_throttled_claim_is_not_repeated_beyond_the_invocation(
     assert clock.now() - begun == timedelta(seconds=0.8)  # another try takes a second, and half a second is left
 
 
-def test_a_create_with_large_data_is_not_repeated_beyond_the_invocation(
-    clock: StoppedClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_large_create_is_not_repeated_after_the_end(clock: StoppedClock, monkeypatch: pytest.MonkeyPatch) -> None:
     dispatch = SharedConnection.dispatch
 
     def throttle(connection: SharedConnection, operation: str, *given: Any, **named: Any) -> Any:

@@ -74,9 +74,7 @@ def test_an_answer_of_the_task_is_the_same_whether_it_succeeded_now_or_before(co
     assert answers == [{"label": "label of o-1"}] * 2
 
 
-def test_without_a_function_it_is_the_handler_of_the_one_that_is_bound(
-    context: Context, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_function_it_handles_with_the_bound_one(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     ready()
     handler = handles(Order.ship, task_id="order_id")
     monkeypatch.setattr(Order.ship, "function", lambda ctx: f"{ctx.task.task_id} shipped")

@@ -52,9 +52,7 @@ every = pytest.mark.parametrize("request_of", [rest_api, http_api, function_url,
 
 
 @every
-def test_a_request_runs_its_task_and_a_repeated_one_gets_the_same_response(
-    request_of: Callable[..., Event], context: Context
-) -> None:
+def test_a_repeated_request_gets_the_same_response(request_of: Callable[..., Event], context: Context) -> None:
     ready()
 
     responses = [handler(request_of(order()), context) for _ in range(3)]
@@ -343,9 +341,7 @@ def test_answer_chooses_the_body_where_the_table_cannot_be_used(
     assert (results[0].status, results[0].task, type(results[0].error)) == ("unavailable", None, UpdateError)
 
 
-def test_a_success_whose_message_was_not_sent_has_a_status_code(
-    context: Context, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_success_with_an_unsent_message_has_a_status_code(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     ready()
     url = "https://sqs.eu-west-1.amazonaws.com/1/next"
     handing_on = handles(Order.ship, task_id="body.order_id", next_queue_url=url)

@@ -54,9 +54,7 @@ def test_a_success_has_all_fields(clock: StoppedClock, caplog: pytest.LogCapture
     assert {name: getattr(record, name) for name in expected} == expected
 
 
-def test_each_outcome_is_logged_at_its_level(
-    clock: StoppedClock, context: Context, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_each_outcome_has_a_log_level(clock: StoppedClock, context: Context, caplog: pytest.LogCaptureFixture) -> None:
     ready("failing", "held", "set-aside")
     Order.create("early")
     Order.create("done", state=Order.ship.succeeded)
@@ -82,9 +80,7 @@ def test_each_outcome_is_logged_at_its_level(
     ]
 
 
-def test_a_repeated_delivery_is_one_short_line_for_those_who_look_for_it(
-    context: Context, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_repeated_delivery_is_one_short_line_at_debug(context: Context, caplog: pytest.LogCaptureFixture) -> None:
     Order.create("done", state=Order.deliver.succeeded)
     caplog.set_level("DEBUG", "pynamodb_tracker")
     handler(sqs(bare("done")), context)
@@ -108,9 +104,7 @@ def test_a_function_of_the_event_that_raises_is_shown_with_the_task_and_its_line
     assert "4111" not in shown
 
 
-def test_a_value_that_cannot_be_stored_is_not_shown_by_a_traceback(
-    context: Context, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_no_traceback_shows_a_value_that_cannot_be_stored(context: Context, caplog: pytest.LogCaptureFixture) -> None:
     creating = handles(Order.ship, task_id="order_id", create_if_missing=lambda _: {"amount": "4111"})(ship)
     creating(sqs(bare("o-1")), context)
     [record] = caplog.records
@@ -118,9 +112,7 @@ def test_a_value_that_cannot_be_stored_is_not_shown_by_a_traceback(
     assert "4111" not in logging.Formatter().format(record)
 
 
-def test_a_message_that_cannot_be_read_is_named_and_none_of_its_values(
-    context: Context, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_unreadable_message_is_named_without_its_values(context: Context, caplog: pytest.LogCaptureFixture) -> None:
     handler(sqs({"card": "4111 1111"}), context)
 
     [(level, message)] = told(caplog)
@@ -227,9 +219,7 @@ def test_an_odd_error_brings_its_traceback(
     ],
     ids=["no text", "task_id", "payload", "attributes", "no number", "no text of an attribute"],
 )
-def test_no_value_of_a_payload_is_in_the_log(
-    arguments: Any, body: Any, context: Context, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_log_has_no_values(arguments: Any, body: Any, context: Context, caplog: pytest.LogCaptureFixture) -> None:
     assert names(handles(Order.ship, **arguments)(ship)(sqs(body), context)) == ["m-1"]
     assert len(caplog.records) == 1
     assert SECRET not in caplog.text

@@ -103,9 +103,7 @@ def test_what_the_table_refused_is_counted_and_takes_no_time(
     assert (line["Refused"], line["Broken"], "Duration" in line) == (1, 1, False)
 
 
-def test_a_line_is_written_before_the_next_record_may_kill_the_function(
-    context: Context, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_line_is_written_before_the_next_record_runs(context: Context, capsys: pytest.CaptureFixture[str]) -> None:
     ready("o-1", "o-2")
     told = []
     look = handles(Order.ship, task_id="order_id", metrics=True)(lambda _ctx, _event: told.append(counted(capsys)))
@@ -123,9 +121,7 @@ def test_a_task_of_a_worker_that_died_is_taken_over(clock: StoppedClock, capsys:
     assert ("TakenOver" in ended, ended["Succeeded"]) == (False, 1)
 
 
-def test_a_worker_that_failed_or_gave_back_its_task_did_not_die(
-    clock: StoppedClock, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_worker_that_failed_or_gave_back_did_not_die(clock: StoppedClock, capsys: pytest.CaptureFixture[str]) -> None:
     ready("o-1", "reopened")
     with pytest.raises(KeyboardInterrupt):
         Order.ship.run("o-1", interrupted)

@@ -52,9 +52,7 @@ def test_the_task_is_created_but_not_run_and_the_trigger_gets_its_answer(trigger
     assert (task.state, task.fence, task.attempt) == (Order.confirm.pending, 0, 0)
 
 
-def test_by_default_a_schedule_asks_for_pauses_and_a_handler_does_not(
-    context: Context, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_by_default_only_a_schedule_asks_for_pauses(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Order.use_case_id, "pausable", None)
     Order.create_many(["o-1", "o-2"])
     with recorded(ShopTask) as requests:

@@ -158,9 +158,7 @@ def live(clock: StoppedClock) -> None:
 
 
 @pytest.mark.engine
-def test_each_transition_of_a_real_stream_is_an_event_and_nothing_else_is(
-    dynamodb: Engine, stopped_clock: StoppedClock
-) -> None:
+def test_only_transitions_of_a_real_stream_are_events(dynamodb: Engine, stopped_clock: StoppedClock) -> None:
     with Dynoxide.of([StreamedTask], dynamodb.endpoint):
         view = {"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"}
         table = client(StreamedTask).update_table(TableName=StreamedTask.Meta.table_name, StreamSpecification=view)

@@ -53,9 +53,7 @@ def bodies(messages: list[dict[str, Any]]) -> list[Any]:
     return [json.loads(message["Body"]) for message in messages]
 
 
-def test_each_due_task_is_a_message_that_a_handler_of_the_step_takes(
-    clock: StoppedClock, client: Any, url: str
-) -> None:
+def test_each_due_task_is_a_message_for_a_handler_of_the_step(clock: StoppedClock, client: Any, url: str) -> None:
     ids = [f"o-{number:02}" for number in range(23)]
     ready(*ids)
     Order.create("early")
@@ -140,9 +138,7 @@ def failed(name: str, *, by_sender: bool) -> dict[str, Any]:
     return {"Failed": [{"Id": name, "SenderFault": by_sender, "Code": "InternalError", "Message": "try again"}]}
 
 
-def test_what_the_queue_could_not_take_is_sent_again_alone(
-    clock: StoppedClock, url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_messages_not_taken_are_resent(clock: StoppedClock, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ready("o-1", "o-2")
     begun = clock.now()
     sent = answers(monkeypatch, failed("1", by_sender=False))
@@ -210,9 +206,7 @@ def test_sweeps_without_a_context_are_different_senders(clock: StoppedClock, cli
     assert bodies(received(client, url) + received(client, url)) == [{"task_id": "o-1"}] * 2
 
 
-def test_near_the_end_of_an_invocation_a_message_is_not_sent_again(
-    clock: StoppedClock, url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_resent_near_the_end(clock: StoppedClock, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ready("o-1")
     sent = answers(monkeypatch, *[failed("0", by_sender=False)] * 4)
     monkeypatch.setattr("pynamodb_tracker.clock.seconds_until", lambda time: (time - clock.now()).total_seconds())
@@ -221,9 +215,7 @@ def test_near_the_end_of_an_invocation_a_message_is_not_sent_again(
     assert len(sent) == 1
 
 
-def test_a_message_is_sent_again_after_a_fault_of_credentials(
-    clock: StoppedClock, url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fault_of_credentials_is_retried(clock: StoppedClock, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ready("o-1")
     sent = answers(monkeypatch, CredentialRetrievalError(provider="container-role", error_msg="429"))
     retry_handler(Order.ship, queue_url=url)(SCHEDULE, Context(clock))

@@ -102,9 +102,7 @@ def test_states_to_select_are_those_of_one_step(monkeypatch: pytest.MonkeyPatch)
     retry_handler([Order.ship], only=(Order.ship.failed,))
 
 
-def test_what_was_postponed_is_counted_among_what_failed(
-    clock: StoppedClock, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_postponed_tasks_are_counted_among_failed_ones(clock: StoppedClock, capsys: pytest.CaptureFixture[str]) -> None:
     ready("o-1", "o-2", "broken")
 
     def wait(ctx: ExecutionContext[Order]) -> None:
@@ -167,9 +165,7 @@ def test_what_is_set_as_the_time_of_a_task_is_kept_free_however_quick_the_last_o
     assert sweep(SCHEDULE, Context(clock, 10)) == {**NOTHING, "succeeded": 6, "out_of_time": True}
 
 
-def test_a_timeout_that_is_too_short_for_any_task_is_logged(
-    clock: StoppedClock, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_timeout_too_short_for_any_task_is_logged(clock: StoppedClock, caplog: pytest.LogCaptureFixture) -> None:
     ready("o-1")
     assert retry_handler(Order.ship, label)(SCHEDULE, Context(clock, 3)) == {**NOTHING, "out_of_time": True}
     assert "no task was started, because 0:00:03 was left and a task needs 0:00:10" in caplog.text
@@ -344,9 +340,7 @@ def test_the_time_is_looked_at_while_nothing_is_found(clock: StoppedClock, monke
     assert 10 <= len(seen) <= 12
 
 
-def test_the_time_is_looked_at_while_locks_are_only_extended(
-    clock: StoppedClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_time_is_looked_at_while_locks_are_extended(clock: StoppedClock, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(5):
         ready(f"o-{number}")
         Order.ship.start(f"o-{number}").__enter__().extend_lock(timedelta(hours=2))

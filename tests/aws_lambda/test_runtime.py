@@ -57,9 +57,7 @@ def deployed(tables: Tables, functions: Callable[[str], Runtime]) -> Iterator[Ca
     tables.empty()
 
 
-def test_a_direct_caller_is_answered_and_its_errors_have_the_names_of_the_classes(
-    deployed: Callable[[str], Runtime],
-) -> None:
+def test_a_direct_caller_is_answered_and_errors_have_the_names_of_classes(deployed: Callable[[str], Runtime]) -> None:
     ready("o-1")
     done = {"task_id": "o-1", "use_case_id": "order", "state": "deliver pending"}
 
@@ -76,9 +74,7 @@ def test_a_direct_caller_is_answered_and_its_errors_have_the_names_of_the_classe
     assert Order.get_task("o-1").worker == "r-2"
 
 
-def test_the_log_in_json_has_the_fields_and_the_metrics_are_lines_of_their_own(
-    deployed: Callable[[str], Runtime],
-) -> None:
+def test_the_json_log_has_the_fields_and_metrics_are_lines_of_their_own(deployed: Callable[[str], Runtime]) -> None:
     ready("o-1")
 
     before = len(deployed("direct").logged())

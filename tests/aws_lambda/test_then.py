@@ -21,9 +21,7 @@ __all__ = ["client", "sqs_client", "url"]  # fixtures
 MISSING = "https://sqs.us-east-1.amazonaws.com/123456789012/missing"
 
 
-def test_a_success_is_sent_to_the_next_queue_and_again_if_it_is_redelivered(
-    context: Context, client: Any, url: str
-) -> None:
+def test_a_success_is_sent_to_the_next_queue_and_again_if_redelivered(context: Context, client: Any, url: str) -> None:
     ready("o-1", "broken", "gone")
     Order.ship.ignore("gone", reason="cancelled")
     handler = handles(Order.ship, task_id="order_id", next_queue_url=url)(ship)
@@ -61,9 +59,7 @@ def test_a_schedule_sends_what_it_has_finished(clock: StoppedClock, client: Any,
     assert bodies(received(client, url)) == [{"task_id": "o-1"}]
 
 
-def test_a_message_group_goes_on_with_its_tasks_and_a_repeated_message_is_dropped(
-    context: Context, client: Any
-) -> None:
+def test_a_message_group_goes_on_and_a_repeated_message_is_dropped(context: Context, client: Any) -> None:
     url = client.create_queue(QueueName="next.fifo", Attributes={"FifoQueue": "true"})["QueueUrl"]
     ready("o-1", "o-2", "o-3")
     handler = handles(Order.ship, task_id="order_id", next_queue_url=url)(ship)
@@ -82,9 +78,7 @@ def test_a_message_group_goes_on_with_its_tasks_and_a_repeated_message_is_droppe
 
 
 @pytest.mark.parametrize("again", ["a later claim", "another task of that id"])
-def test_a_fifo_queue_takes_a_task_that_succeeds_twice_within_five_minutes_twice(
-    context: Context, client: Any, again: str
-) -> None:
+def test_a_fifo_queue_takes_two_successes_within_five_minutes(context: Context, client: Any, again: str) -> None:
     url = client.create_queue(QueueName="next.fifo", Attributes={"FifoQueue": "true"})["QueueUrl"]
     ready("o-1")
     handler = handles(Order.ship, task_id="order_id", next_queue_url=url)(ship)

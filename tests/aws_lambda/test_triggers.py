@@ -24,9 +24,7 @@ def by_object(ctx: ExecutionContext[Order], event: Any) -> None:
 
 
 @pytest.mark.parametrize("key", ["o-1", "orders/Größe 1+1=2%.json"])
-def test_the_key_of_an_s3_object_is_decoded_as_a_task_id_and_left_as_it_is_in_the_event(
-    key: str, context: Context
-) -> None:
+def test_the_key_of_an_s3_object_is_decoded_as_task_id_and_left_alone_in_the_event(key: str, context: Context) -> None:
     ready(key)
     event = s3(key)
     handles(Order.ship, task_id=KEY)(by_object)(event, context)

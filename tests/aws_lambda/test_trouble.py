@@ -36,9 +36,7 @@ def test_a_batch_of_which_the_table_let_no_record_be_run_is_an_error_of_the_func
         handler(event(bare("o-1"), {"no": "id"}), context)
 
 
-def test_a_batch_of_which_one_record_was_run_is_no_error_of_the_function(
-    context: Context, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_batch_with_one_run_is_no_error_of_the_function(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     ready("o-1", "o-2")
     monkeypatch.setattr(Order.ship, "start", no_access_to("o-1", "o-3"))
     assert names(handler(sqs(bare("o-1"), bare("o-2", **BROKEN), bare("o-3")), context)) == ["m-1", "m-2", "m-3"]
@@ -56,9 +54,7 @@ def test_records_that_no_attempt_would_help_are_no_error_of_the_function(context
     assert names(handler(sqs("{", bare("missing")), context)) == ["m-1", "m-2"]
 
 
-def test_a_success_that_the_table_does_not_record_is_an_error_of_the_function(
-    context: Context, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unrecorded_success_is_an_error_of_the_function(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     ready("o-1")
     monkeypatch.setattr("pynamodb_tracker.transitions.succeed", no_access)
     with pytest.raises(UpdateError):
@@ -77,9 +73,7 @@ def test_replies_that_would_break_the_order_of_a_fifo_queue_are_refused(replies:
     assert names(hasty(sqs(bare("o-1"), MessageGroupId="a"), context)) == []
 
 
-def test_a_fifo_queue_keeps_its_order_while_a_task_without_retry_delay_is_tried_at_each_delivery(
-    context: Context,
-) -> None:
+def test_a_fifo_queue_keeps_its_order_while_a_task_without_delay_is_tried_at_each_delivery(context: Context) -> None:
     ready("o-1", "o-2")
     event = fifo(("a", bare("o-1", broken="no ink")), ("a", bare("o-2")))
     assert names(handler(event, context)) == ["m-1", "m-2"]

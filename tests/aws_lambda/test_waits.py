@@ -54,9 +54,7 @@ def test_a_message_about_a_failed_task_that_repeats_is_redelivered(clock: Stoppe
     assert names(handler(sqs(bare("o-1")), context)) == ["m-1"]
 
 
-def test_a_caller_is_told_that_a_task_waits_and_not_to_try_again_if_nobody_knows_when(
-    clock: StoppedClock, context: Context
-) -> None:
+def test_a_caller_learns_that_a_task_waits_and_when_to_try_again_if_ever(clock: StoppedClock, context: Context) -> None:
     ready("o-1", "o-2")
     park(Order, "o-1", 3)
     park(Order, "o-2", 3, until=clock.now() + timedelta(minutes=2))

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tests.benchmarks import batch, cold, cost, cpu, hooks, imports, latency, layouts, loops, queries, settings, workers
+from tests.benchmarks import batch, cold, cost, cpu, imports, latency, layouts, loops, queries, settings, workers
 from tests.benchmarks.ways import missing
 from tests.conftest import prepare_process
 
@@ -13,7 +13,6 @@ BENCHMARKS: dict[str, Callable[[], Iterator[str]]] = {
     "cost": cost.report,
     "settings": settings.report,
     "cpu": cpu.report,
-    "hooks": hooks.report,
     "imports": imports.report,
     "cold": cold.report,
     "workers": workers.report,

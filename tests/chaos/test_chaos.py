@@ -37,9 +37,7 @@ def told(outcome: Outcome) -> str:
     return "\n".join((*lines(outcome), *traces(outcome)))
 
 
-def test_in_a_random_history_with_every_fault_and_crashes_of_the_database_every_promise_is_kept(
-    dynamodb: Engine,
-) -> None:
+def test_a_random_history_with_every_fault_and_crashes_of_the_database_keeps_every_promise(dynamodb: Engine) -> None:
     settings = Settings(
         seed=3,
         seconds=3,

@@ -37,9 +37,7 @@ def test_a_worker_that_ends_by_itself_is_reported(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("order", [signal.SIGINT, signal.SIGTERM])
-def test_a_run_that_is_interrupted_leaves_nothing_behind(
-    dynamodb: Engine, tmp_path: Path, order: signal.Signals
-) -> None:
+def test_an_interrupted_run_leaves_nothing_behind(dynamodb: Engine, tmp_path: Path, order: signal.Signals) -> None:
     command = subprocess.Popen(
         [sys.executable, "-m", "tests.chaos", "--seconds", "60", "--seed", "5", "--workers", "2"],
         cwd=Path(__file__).parents[2],

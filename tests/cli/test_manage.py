@@ -43,9 +43,7 @@ def test_a_task_that_waits_for_others_goes_on_waiting_when_it_is_reopened() -> N
 
 
 @pytest.mark.parametrize("interrupted", [False, True])
-def test_tasks_are_changed_together_and_printed_in_their_order(
-    monkeypatch: pytest.MonkeyPatch, *, interrupted: bool
-) -> None:
+def test_tasks_are_changed_together_and_printed_in_order(monkeypatch: pytest.MonkeyPatch, *, interrupted: bool) -> None:
     ids = ["o-0", "o-1", "o-2"]
     Order.create_many({"task_id": task_id, "state": Order.pay.failed} for task_id in ids)
     reopen, last = StepDefinition.reopen, threading.Event()
@@ -304,9 +302,7 @@ def test_delete_with_yes_deletes() -> None:
 
 
 @pytest.mark.parametrize(("answer", "code", "left"), [("y\n", 0, False), ("n\n", 1, True), ("\n", 1, True)])
-def test_delete_does_what_the_answer_says(
-    monkeypatch: pytest.MonkeyPatch, answer: str, code: int, *, left: bool
-) -> None:
+def test_delete_obeys_the_answer(monkeypatch: pytest.MonkeyPatch, answer: str, code: int, *, left: bool) -> None:
     monkeypatch.setattr("pynamodb_tracker.cli.commands.manage._is_terminal", lambda: True)
     Order.create("o-1")
     ended = run("delete", "o-1", text=answer)

@@ -71,9 +71,7 @@ def test_a_selection_without_tasks_is_reported(command: tuple[str, ...], targets
 
 
 @pytest.mark.parametrize("named", [("ship.ignored", "--limit", "9"), ("ship", "-"), ("ship", "3", "1", "2")])
-def test_tasks_of_a_group_keep_their_order_and_become_due_at_the_rate(
-    store: StoppedClock, named: tuple[str, ...]
-) -> None:
+def test_tasks_of_a_group_become_due_in_order_at_the_rate(store: StoppedClock, named: tuple[str, ...]) -> None:
     for task_id in "123":
         Order.create(task_id, state=Order.ship.pending, group="g")
     for task_id in "312":

@@ -174,9 +174,7 @@ def test_nothing_to_run_is_reported_with_the_reason(store: StoppedClock) -> None
 
 
 @pytest.mark.parametrize(("options", "such"), [((), ""), (("--error-contains", "BANK"), " with 'BANK' in the error")])
-def test_a_retry_reports_what_it_skipped_because_it_is_not_due_yet(
-    store: StoppedClock, options: tuple[str, ...], such: str
-) -> None:
+def test_a_retry_reports_tasks_that_are_not_due_yet(store: StoppedClock, options: tuple[str, ...], such: str) -> None:
     Order.create_many(["bad-1", "bad-2", "bad-3"])
     Order.pay.run_all(waver)
     store.advance(timedelta(seconds=1))
@@ -398,9 +396,7 @@ def test_after_the_request_to_stop_no_task_leaves_its_state(threads: int, state:
 
 
 @pytest.mark.parametrize("threads", ["1", "3"])
-def test_a_task_that_is_claimed_at_the_request_to_stop_is_released_and_told(
-    monkeypatch: pytest.MonkeyPatch, threads: str
-) -> None:
+def test_a_task_claimed_at_the_request_to_stop_is_released(monkeypatch: pytest.MonkeyPatch, threads: str) -> None:
     Order.create("o-1", state=Order.pay.failed)
     start, orders = Order.pay.start, list[StopRequest]()
 

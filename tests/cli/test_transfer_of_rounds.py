@@ -94,9 +94,7 @@ def test_postponements_count_and_a_task_is_given_up_by_the_age_of_its_first_fail
 
 
 @pytest.mark.parametrize("group", [None, "g"])
-def test_a_cancelled_task_stays_cancelled_and_can_be_reopened_where_it_was(
-    table: StoppedClock, group: str | None
-) -> None:
+def test_a_cancelled_task_stays_so_and_can_be_reopened_where_it_was(table: StoppedClock, group: str | None) -> None:
     Payout.create("p", state=Payout.pay.pending, group=group)
     Payout.cancel("p", reason="withdrawn", by="ada")
     before = Payout.get_task("p").cancelled

@@ -294,9 +294,7 @@ def test_a_table_that_is_not_there_is_reported_in_one_line(dynamodb: Engine) -> 
 
 @pytest.mark.usefixtures("store")
 @pytest.mark.parametrize(("code", "goes_on"), [("ThrottlingException", True), ("AccessDeniedException", False)])
-def test_a_first_request_that_fails_is_waited_for_where_that_passes(
-    monkeypatch: pytest.MonkeyPatch, code: str, *, goes_on: bool
-) -> None:
+def test_a_passing_first_failure_is_waited_for(monkeypatch: pytest.MonkeyPatch, code: str, *, goes_on: bool) -> None:
     failures = [QueryError("Failed to query items", ClientError({"Error": {"Code": code, "Message": "no"}}, "Query"))]
     check_index = StepDefinition.check_index
 
@@ -313,9 +311,7 @@ def test_a_first_request_that_fails_is_waited_for_where_that_passes(
 
 
 @pytest.mark.usefixtures("store")
-def test_a_mistake_of_the_library_is_not_taken_for_a_process_that_could_not_begin(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_mistake_of_the_library_is_no_process_that_could_not_begin(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(_self: Noted, *, until_idle: bool, health_file: Path | None) -> dict[Any, Tally]:
         raise RuntimeError(f"a mistake {until_idle} {health_file}")
 
@@ -526,9 +522,7 @@ def test_a_reader_that_goes_fails_no_task(server: Environment, processes: str) -
 
 
 @pytest.mark.race
-def test_processes_find_the_modules_begin_once_log_and_keep_stdout_for_the_command(
-    server: Environment, tmp_path: Path
-) -> None:
+def test_processes_find_the_modules_begin_once_log_and_leave_stdout_alone(server: Environment, tmp_path: Path) -> None:
     Order.create_many(["bad", *(f"o-{n}" for n in range(4))])
     begin = "def begin():\n    with open('begun-' + str(os.getpid()), 'a') as file:\n        file.write('x')"
     arguments = [

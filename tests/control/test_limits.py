@@ -176,9 +176,7 @@ RUNNERS: dict[str, Callable[[Counted], object]] = {
 
 
 @pytest.mark.parametrize("runner", RUNNERS.values(), ids=RUNNERS)
-def test_as_many_run_at_once_as_there_are_slots_and_all_are_given_back(
-    runner: Callable[[Counted], object], clock: StoppedClock
-) -> None:
+def test_slots_are_the_most_at_once_and_come_back(runner: Callable[[Counted], object], clock: StoppedClock) -> None:
     Order.create_many(f"o-{number}" for number in range(6))
     Refund.create_many(f"r-{number}" for number in range(4))
     work = Counted()
@@ -330,9 +328,7 @@ def test_a_handler_waits_two_seconds_for_a_slot_and_each_trigger_gets_its_reply(
 
 
 @pytest.mark.parametrize("kind", ["batch", "worker"])
-def test_what_a_dead_worker_has_held_is_free_after_its_lifetime_and_the_margin(
-    clock: StoppedClock, other: LimitSlots, kind: str
-) -> None:
+def test_slots_of_dead_workers_are_free_after_the_margin(clock: StoppedClock, other: LimitSlots, kind: str) -> None:
     began = clock.now()
     assert all(other.take(bank, "") for _ in range(2))
     Order.create("o-1")
@@ -357,9 +353,7 @@ def test_what_a_dead_worker_has_held_is_free_after_its_lifetime_and_the_margin(
     assert held() == ["bank#00"] or held() == ["bank#01"]  # the one that nobody needed again
 
 
-def test_a_worker_that_waits_says_so_and_runs_other_steps_meanwhile(
-    other: LimitSlots, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_waiting_worker_says_so_and_runs_other_steps(other: LimitSlots, capfd: pytest.CaptureFixture[str]) -> None:
     assert all(other.take(bank, "") for _ in range(2))
     Order.create("o-1")
     Order.create("o-2", state=Order.ship.pending)
@@ -471,9 +465,7 @@ def test_threads_renew_slots_give_back_idle_ones_and_end(
     assert [keeper._thread for keeper in keepers] == [None, None]
 
 
-def test_returns_without_a_response_do_not_stop_renewals(
-    clock: StoppedClock, keepers: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lost_returns_stop_no_renewals(clock: StoppedClock, keepers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     three, is_sent, over = ConcurrencyLimit("bank", 3), threading.Event(), threading.Event()
     monkeypatch.setattr(slots, "_keepers", keepers)
     monkeypatch.setattr(SlotTable, "give_back", lambda *_: is_sent.set() or over.wait(60))
@@ -492,9 +484,7 @@ def test_returns_without_a_response_do_not_stop_renewals(
     poll_until(lambda: clock.advance(SECOND / 8) or not mine().has_any)
 
 
-def test_one_pass_of_renewals_ends_in_time_however_many_slots_are_due(
-    clock: StoppedClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_renewals_end_in_time_however_many_are_due(clock: StoppedClock, monkeypatch: pytest.MonkeyPatch) -> None:
     seven = ConcurrencyLimit("bank", 7)
     for _ in range(7):
         assert mine().take(seven, "mine")
@@ -556,9 +546,7 @@ def test_a_block_that_outlives_its_slot_is_logged(
 
 
 @pytest.mark.parametrize("kind", ["run_all", "arun_all"])
-def test_a_block_does_not_begin_once_its_slot_has_expired(
-    clock: StoppedClock, monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
+def test_no_block_begins_with_an_expired_slot(clock: StoppedClock, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     Order.create("o-1")
     begun: list[str] = []
 
@@ -642,9 +630,7 @@ def test_a_block_without_a_slot_and_one_that_has_ended_start_tasks_that_need_one
     assert late[0].run(Refund.pay.run_all, print).succeeded == ["r-2"]
 
 
-def test_a_slot_of_a_task_that_an_event_loop_does_not_begin_any_more_is_given_back(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_slot_of_a_task_that_an_event_loop_no_longer_begins_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
     Order.create("o-1")
     worker = AsyncWorker({Order.pay: Counted().aio}, grace=timedelta(0))
     monkeypatch.setattr(TaskExecutor, "_begin", lambda *_: worker.stop())  # as if the loop were closed before it
@@ -703,9 +689,7 @@ def test_one_holder_is_asked_at_a_time(clock: StoppedClock, other: LimitSlots) -
 
 
 @pytest.mark.parametrize("holder", ["dies", "gives it back"])
-def test_the_next_holder_of_a_slot_that_was_asked_for_is_not_asked(
-    clock: StoppedClock, other: LimitSlots, holder: str
-) -> None:
+def test_the_next_holder_of_a_wanted_slot_is_not_asked(clock: StoppedClock, other: LimitSlots, holder: str) -> None:
     slot = other.table.take(0)
     mine().table.ask_for(slot)
     if holder == "dies":
@@ -757,9 +741,7 @@ def test_an_idle_slot_is_kept_for_a_second_and_not_used_after_it_has_expired(clo
 
 
 @MOTO
-def test_a_clock_that_is_put_back_lengthens_neither_the_wait_for_a_slot_nor_its_use(
-    clock: StoppedClock, other: LimitSlots
-) -> None:
+def test_a_clock_put_back_lengthens_no_wait_for_a_slot_nor_its_use(clock: StoppedClock, other: LimitSlots) -> None:
     held = [other.take(bank, "other") for _ in range(2)]
     assert mine().take(bank, "") is None
     assert not mine().may_have(bank)
@@ -771,9 +753,7 @@ def test_a_clock_that_is_put_back_lengthens_neither_the_wait_for_a_slot_nor_its_
 
 
 @MOTO
-def test_a_slot_whose_renewal_failed_is_kept_as_long_as_it_is_held(
-    clock: StoppedClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_slot_with_a_failed_renewal_is_kept_while_held(clock: StoppedClock, monkeypatch: pytest.MonkeyPatch) -> None:
     sent = []
 
     def fail(*_: object) -> Any:

@@ -284,9 +284,7 @@ def pause(until: timedelta = HOUR) -> object:
 
 @pytest.mark.parametrize("command", [pause, Order.ship.resume])
 @pytest.mark.parametrize("token", [{}, {"token": {"S": "zz"}}, {"token": {"S": "f" * 24}}])
-def test_a_command_names_the_damaged_pause_that_keeps_it_from_being_stored(
-    command: Callable[[], object], token: dict[str, Any]
-) -> None:
+def test_a_command_names_the_damaged_pause_that_stops_it(command: Callable[[], object], token: dict[str, Any]) -> None:
     put(BankTask, {**CONTROL, "paused#200": {"M": {**token, "until": {"S": "9"}}}})
     with pytest.raises(TrackerError, match=r"the control item of 'order'.*: the token of paused#200 is .*: remove"):
         command()

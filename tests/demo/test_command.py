@@ -73,9 +73,7 @@ def test_options_that_make_no_sense_are_refused_with_2(arguments: list[str], wor
     assert words in result.stderr
 
 
-def test_a_missing_dynoxide_is_reported_in_one_line_with_how_to_get_it(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_missing_dynoxide_is_one_line_with_how_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("DYNOXIDE", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     result = CliRunner().invoke(app, ["demo", "--server"])

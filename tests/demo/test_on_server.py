@@ -15,9 +15,7 @@ from pynamodb_tracker.demo.session import run
 pytestmark = [pytest.mark.race, pytest.mark.usefixtures("dynoxide")]
 
 
-def test_a_worker_process_dies_and_another_one_finishes_its_order(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_worker_process_dies_and_another_finishes_its_order(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(session, "WORKERS", 2)
     path, out = tmp_path / "orders.csv", io.StringIO()
     path.write_text("order_id,order_status\na1,delivered\nc1,canceled\nn1,created\n")

@@ -94,9 +94,7 @@ class Part(ImageTask):
     work = Step(10)
 
 
-def test_the_picture_of_waiting_has_an_arrow_for_each_way_that_tasks_take(
-    states: dict[str, Any], local_table: LocalTable
-) -> None:
+def test_the_picture_of_waiting_has_an_arrow_for_each_way(states: dict[str, Any], local_table: LocalTable) -> None:
     local_table(ImageTask)
     found: dict[type[ImageTask], list[tuple[Status | None, bool]]] = {Whole: [(None, False)], Part: [(None, False)]}
 

@@ -74,9 +74,7 @@ MISTAKES: list[tuple[Callable[[], object], type[Exception], str]] = [
 
 
 @pytest.mark.parametrize(("mistake", "error", "told"), MISTAKES, ids=[told for _, _, told in MISTAKES])
-def test_a_mistake_is_answered_by_what_to_write(
-    mistake: Callable[[], object], error: type[Exception], told: str
-) -> None:
+def test_a_mistake_tells_what_to_write(mistake: Callable[[], object], error: type[Exception], told: str) -> None:
     with local_table(AppTask), pytest.raises(error, match=told):
         mistake()
 

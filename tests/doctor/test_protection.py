@@ -28,9 +28,7 @@ ON = {"PointInTimeRecoveryDescription": {"PointInTimeRecoveryStatus": "ENABLED"}
         ("REPLICATION_NOT_AUTHORIZED", Severity.WRONG, "may refuse requests"),
     ],
 )
-def test_a_status_other_than_active_is_reported(
-    described: type[Task], status: str, severity: Severity, words: str
-) -> None:
+def test_another_status_than_active_is_said(described: type[Task], status: str, severity: Severity, words: str) -> None:
     with answering(described, table={"TableStatus": status}):
         finding = one(described, "table status")
     assert (finding.severity, finding.found, finding.expected) == (severity, status, "ACTIVE")
@@ -50,9 +48,7 @@ def test_a_pause_older_than_a_day_is_advice(described: type[Task], monkeypatch: 
     assert finding.to_do == "Resume it: pynamodb-tracker resume ship --use-case parcel"
 
 
-def test_a_required_step_that_no_program_runs_is_dangerous(
-    described: type[Task], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_required_step_that_nobody_runs_is_dangerous(described: type[Task], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Parcel.use_case_id, "pausable", True)
     item.require(Parcel, 20, "ada")
     finding = one(described, "required step of Parcel")
@@ -116,9 +112,7 @@ def test_slots_that_nobody_can_take_and_taken_ones_above_the_number_are_a_danger
             assert (finding.severity, finding.found[: len(found)]) == (Severity.DANGER, found)
 
 
-def test_steps_that_give_a_limit_several_numbers_are_a_danger(
-    described: type[Task], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_several_numbers_of_a_limit_are_a_danger(described: type[Task], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(settings, "limits_of", lambda _: [ConcurrencyLimit("bank", most) for most in (1, 2)])
     assert one(described, "limit bank").found == "limits of 1 and 2"
 

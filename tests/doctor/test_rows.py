@@ -80,9 +80,7 @@ def test_a_damaged_task_that_waits_is_listed_and_does_not_end_the_check(clock: S
     ]
 
 
-def test_a_task_whose_children_end_during_the_scan_is_not_reported(
-    clock: StoppedClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_children_that_end_during_the_scan_are_no_finding(clock: StoppedClock, monkeypatch: pytest.MonkeyPatch) -> None:
     waiting(clock)
     lose("l-1/2")
     look = Letter.get.__func__  # type: ignore[attr-defined]  # of a class method

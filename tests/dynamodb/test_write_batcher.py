@@ -134,9 +134,7 @@ def test_the_26th_write_leaves_in_the_next_request(engine: Engine) -> None:
     assert engine.sent == [("BatchExecuteStatement", 1), ("BatchExecuteStatement", 25), ("UpdateItem", 0)]
 
 
-def test_a_write_with_little_time_left_shortens_the_timeouts_of_no_other(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_hurried_write_shortens_the_timeouts_of_no_other(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     hurried = Engine()
     monkeypatch.setattr(batch_execute, "connection_until", lambda *_: hurried)
     threads = Threads(engine, 3)
@@ -334,9 +332,7 @@ def test_a_throttled_request_is_throttled_for_each_and_turns_nothing_off(engine:
     assert engine.sent.count(("BatchExecuteStatement", 2)) == 4
 
 
-def test_an_engine_that_ignores_conditions_gets_single_requests(
-    engine: Engine, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_engine_ignoring_conditions_gets_single_requests(engine: Engine, caplog: pytest.LogCaptureFixture) -> None:
     engine.answer = ignoring
     Threads(engine, 2).send(write("a"), write("b"))
     assert engine.sent == [("BatchExecuteStatement", 1), ("UpdateItem", 0), ("UpdateItem", 0)]
@@ -374,9 +370,7 @@ def test_an_emulator_that_raises_gets_single_requests_and_its_error_is_freed(cap
     assert [record.levelname for record in caplog.records] == ["INFO"]  # nobody pays for its requests
 
 
-def test_a_policy_without_one_kind_of_statement_leaves_the_others_on(
-    engine: Engine, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_policy_without_one_statement_leaves_the_others_on(engine: Engine, caplog: pytest.LogCaptureFixture) -> None:
     def judge(_operation: str, request: dict[str, Any]) -> dict[str, Any]:
         is_delete = request["Statements"][0]["Statement"].startswith("DELETE")
         return {"Responses": [{"Error": {"Code": "AccessDenied"}} if is_delete else HELD]}
@@ -455,9 +449,7 @@ def test_deletes_are_sent_alone_unless_an_impossible_one_is_refused(
     assert engine.sent.count(("DeleteItem", 0)) == 8
 
 
-def test_an_engine_that_returns_no_rows_for_statements_gets_single_requests(
-    engine: Engine, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_engine_without_rows_gets_single_requests(engine: Engine, caplog: pytest.LogCaptureFixture) -> None:
     def answer(operation: str, request: dict[str, Any]) -> dict[str, Any]:
         if operation != "BatchExecuteStatement":
             return applied(operation, request)
@@ -549,9 +541,7 @@ class Fragile:
         return self._inbox.get(timeout=timeout)
 
 
-def test_threads_whose_leader_is_interrupted_before_it_wakes_them_go_on(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_threads_with_an_interrupted_leader_go_on(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pynamodb_tracker.dynamodb.write_batcher._LOOK_EVERY", 0.05)
     monkeypatch.setattr("pynamodb_tracker.dynamodb.write_batcher.SimpleQueue", Fragile)
     monkeypatch.setattr(Fragile, "struck", False)

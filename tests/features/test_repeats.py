@@ -151,9 +151,7 @@ def test_every_counts_elapsed_time_over_a_change_of_the_clocks() -> None:
         ("FREQ=DAILY;UNTIL=20260102T090000", "2026-01-01T09:00", ["2026-01-01T09:00", "2026-01-02T09:00"]),
     ],
 )
-def test_a_recurrence_rule_counts_from_the_time_at_which_a_task_gets_it(
-    text: str, start: str, expected: list[str]
-) -> None:
+def test_a_recurrence_rule_counts_from_when_a_task_gets_it(text: str, start: str, expected: list[str]) -> None:
     found = times(Repeat.rrule(text), datetime.fromisoformat(f"{start}Z"), 12)
     assert found[: len(expected)] == expected
     if "COUNT" in text or "UNTIL" in text:
@@ -221,9 +219,7 @@ def test_missed_occurrences_are_run_once_or_each_and_all_of_them_count() -> None
     ],
     ids=str,
 )
-def test_the_latest_occurrence_is_the_last_one_that_going_through_all_of_them_finds(
-    rule: Repeat, away: timedelta
-) -> None:
+def test_the_latest_occurrence_is_the_last_of_all_of_them(rule: Repeat, away: timedelta) -> None:
     rule = rule.begun(START)
     first = rule.first(START)
     assert first is not None
@@ -325,9 +321,7 @@ def test_a_cron_expression_that_cannot_be_meant_is_refused_with_the_reason(expre
         ("", "is not a part of a rule"),
     ],
 )
-def test_a_recurrence_rule_that_cannot_be_meant_or_would_hang_is_refused_with_the_reason(
-    text: str, problem: str
-) -> None:
+def test_an_odd_recurrence_rule_or_one_that_would_hang_is_refused_with_the_reason(text: str, problem: str) -> None:
     def refuse() -> None:
         with pytest.raises(ValueError, match=problem):
             Repeat.rrule(text)

@@ -98,9 +98,7 @@ def test_a_batch_that_is_delivered_again_adds_nothing(history: ModuleType, recor
     assert sum(1 for _ in history.Transition.scan()) == 24
 
 
-def test_a_task_that_its_time_to_live_deleted_is_told_from_one_that_was_deleted(
-    history: ModuleType, records: Records
-) -> None:
+def test_a_task_deleted_by_its_time_to_live_is_told_from_a_deleted_one(history: ModuleType, records: Records) -> None:
     (removed,) = (
         record
         for record in records

@@ -128,9 +128,7 @@ def test_takeovers_and_lost_locks_are_counted(telemetry: Telemetry, stopped_cloc
     assert outcomes["refused"].attributes["error.type"] == "LockLostError"
 
 
-def test_gauges_are_there_on_request_only_and_read_one_entry_per_state(
-    telemetry: Telemetry, stopped_clock: StoppedClock
-) -> None:
+def test_gauges_come_on_request_and_read_an_entry_per_state(telemetry: Telemetry, stopped_clock: StoppedClock) -> None:
     telemetry.instrument()
     assert telemetry.points("pynamodb_tracker.due.age") == []
 

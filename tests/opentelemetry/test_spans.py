@@ -103,9 +103,7 @@ def test_a_task_that_repeats_does_not_make_one_trace_of_all_its_runs(telemetry: 
     assert [link.context.span_id for link in run.links] == [deploy.get_span_context().span_id]
 
 
-def test_the_span_has_the_times_of_the_run_by_the_clock_of_the_library(
-    telemetry: Telemetry, stopped_clock: StoppedClock
-) -> None:
+def test_the_span_has_the_times_of_the_run_by_our_clock(telemetry: Telemetry, stopped_clock: StoppedClock) -> None:
     telemetry.instrument()
     Order.create("o-1")
     start = stopped_clock.now()

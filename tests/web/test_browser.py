@@ -251,9 +251,7 @@ def test_selected_tasks_are_reopened_and_one_is_ignored(visit: Visit) -> None:
     assert Order.get_task("two\nlines").state.status is Status.PENDING
 
 
-def test_slices_go_on_by_themselves_until_somebody_stops_them(
-    visit: Visit, shop: StoppedClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_slices_go_on_until_they_are_stopped(visit: Visit, shop: StoppedClock, monkeypatch: pytest.MonkeyPatch) -> None:
     slices_of(monkeypatch, 1)
     failed(*(f"o-{number}" for number in range(4)))
     shop.advance(timedelta(seconds=1))

@@ -201,9 +201,7 @@ def test_only_requests_of_the_block_are_measured_those_of_its_threads_included()
     assert (spent.requests, spent.reads > 0, spent.writes > 0) == (4, True, True)
 
 
-def test_a_view_says_what_it_cost_and_how_old_it_is(
-    open_page: Open, seconds: Seconds, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_view_says_its_cost_and_its_age(open_page: Open, seconds: Seconds, monkeypatch: pytest.MonkeyPatch) -> None:
     client, connection = open_page(Refund), type(Refund.tracker.connection().connection)
     monkeypatch.setattr(connection, "is_in_memory", True, raising=False)
     assert "\u2248 $" not in text_of(client.get("/Refund/tasks?fresh=1"))  # what is in memory has no price

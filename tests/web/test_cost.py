@@ -66,9 +66,7 @@ def cost_of(answer: Any) -> tuple[int, float]:
         ("/table", 4, 1, 8),
     ],
 )
-def test_a_view_costs_no_more_than_that(
-    page: TestClient, path: str, requests: int, units: float, kilobytes: int
-) -> None:
+def test_a_view_costs_at_most_that(page: TestClient, path: str, requests: int, units: float, kilobytes: int) -> None:
     answer = page.get(path)
     asked, read = cost_of(answer)
     size = len(answer.content)

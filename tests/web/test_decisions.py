@@ -139,9 +139,7 @@ def test_only_the_claim_that_was_seen_is_unlocked(open_page: Open, shop: Stopped
     shop.advance(timedelta(seconds=1))
 
 
-def test_a_task_whose_lock_has_expired_is_unlocked_and_its_run_cannot_be_cancelled(
-    open_page: Open, shop: StoppedClock
-) -> None:
+def test_a_task_with_an_expired_lock_is_unlocked_and_not_cancelled(open_page: Open, shop: StoppedClock) -> None:
     leave(Order.ship, Order.create("o-1", state=Order.ship.pending).task_id)
     shop.advance(timedelta(hours=1))
     client = open_page()
@@ -265,9 +263,7 @@ def test_a_dry_run_changes_nothing_and_says_what_it_would_cost(open_page: Open, 
     assert {Order.get_task(task_id).state for task_id in ("o-1", "o-2")} == {Order.ship.failed}
 
 
-def test_all_tasks_that_match_are_changed_in_slices(
-    open_page: Open, shop: StoppedClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_matching_tasks_change_in_slices(open_page: Open, shop: StoppedClock, monkeypatch: pytest.MonkeyPatch) -> None:
     slices_of(monkeypatch, 2)
     failed(*(f"o-{number}" for number in range(5)))
     shop.advance(timedelta(seconds=1))
@@ -703,9 +699,7 @@ def test_a_task_that_has_left_the_list_is_not_cancelled(open_page: Open, shop: S
     assert [Order.get_task(f"o-{number}").state for number in (1, 2)] == [Order.cancelled, Order.ship.pending]
 
 
-def test_as_many_matches_are_changed_as_asked_for(
-    open_page: Open, shop: StoppedClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_so_many_matches_are_changed(open_page: Open, shop: StoppedClock, monkeypatch: pytest.MonkeyPatch) -> None:
     failed(*(f"o-{number}" for number in range(6)))
     shop.advance(timedelta(seconds=1))
     client, find = open_page(), listing.find
@@ -767,9 +761,7 @@ def test_a_step_is_paused_and_resumed(
     assert (answer.status_code, "You may not pause steps of Order" in text_of(answer)) == (403, True)
 
 
-def test_a_signal_that_a_task_awaits_is_sent_by_whom_the_page_knows(
-    open_page: Open, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_awaited_signal_is_sent_by_whom_the_page_knows(open_page: Open, caplog: pytest.LogCaptureFixture) -> None:
     odd = ODD[0]
     Order.create(odd, wait_for=Order.approved)
     client = open_page()

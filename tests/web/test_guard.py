@@ -133,9 +133,7 @@ def test_only_people_whom_the_function_names_see_the_page(open_page: Open) -> No
 
 
 @pytest.mark.usefixtures("shop")
-def test_a_name_that_is_not_the_pages_is_refused_so_that_no_site_can_have_its_name_resolve_to_it(
-    open_page: Open,
-) -> None:
+def test_a_name_that_is_not_the_pages_is_refused_so_no_site_can_have_its_name_resolve_to_it(open_page: Open) -> None:
     client = open_page(hosts={"127.0.0.1", "LocalHost", "::1"})
     for host in ("localhost:8642", "127.0.0.1", "[::1]:8642", "LOCALHOST"):
         assert client.get("/Order/", headers={"host": host}).status_code == 200, host

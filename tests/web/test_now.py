@@ -171,9 +171,7 @@ def operations(monkeypatch: pytest.MonkeyPatch, refused: str = "", code: str = "
 
 
 @pytest.mark.usefixtures("shop")
-def test_a_denied_read_is_said_and_nothing_is_concluded_from_it(
-    open_page: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_denied_read_is_said_and_no_conclusion_drawn(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     operations(monkeypatch, "BatchGetItem", "AccessDeniedException")
     said = text_of(open_page().get("/"))
     assert "Could not read pauses, counts, schedules and commands: AccessDeniedException: no" in said
@@ -182,9 +180,7 @@ def test_a_denied_read_is_said_and_nothing_is_concluded_from_it(
 
 
 @pytest.mark.usefixtures("shop")
-def test_without_the_table_the_last_picture_is_shown_with_the_error(
-    open_page: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_the_table_the_last_picture_has_the_error(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     page = open_page(refresh=timedelta(seconds=1))
     assert page.get("/").status_code == 200
     operations(monkeypatch, "BatchGetItem Query", "ResourceNotFoundException")
@@ -207,9 +203,7 @@ def test_a_step_takes_four_requests_a_shard_and_small_items_are_read_together(mo
     assert Counter(sent) == {"Query": shards, "BatchGetItem": 1}
 
 
-def test_of_a_large_state_numbers_are_at_least_what_was_read(
-    shop: StoppedClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_numbers_of_a_large_state_are_at_least_those_read(shop: StoppedClock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(glance, "MOST", 11)
     monkeypatch.setattr(glance, "_MOST_READ", 2)
     failed(*(f"o-{number:02}" for number in range(12)))

@@ -281,9 +281,7 @@ def test_a_repeating_task_says_its_rule(open_page: Open) -> None:
     assert "Repeats 0 2 * * * in UTC" in page
 
 
-def test_schedules_say_where_more_tasks_may_repeat_than_were_read(
-    open_page: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_schedules_say_if_more_tasks_may_repeat_than_read(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(records, "MOST_SCHEDULES", 2)
     Nightly.create("n-1", repeat=Repeat.every(timedelta(days=1)))
     assert "schedules are listed" not in text_of(open_page().get("/Nightly/schedules"))

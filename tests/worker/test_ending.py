@@ -152,9 +152,7 @@ def test_the_status_is_printed_at_once(capsys: pytest.CaptureFixture[str]) -> No
     assert capsys.readouterr().err == "busy\n"
 
 
-def test_a_worker_that_ends_when_idle_waits_for_an_index_that_is_behind(
-    monkeypatch: pytest.MonkeyPatch, shop: StoppedClock
-) -> None:
+def test_a_worker_until_idle_waits_for_a_slow_index(monkeypatch: pytest.MonkeyPatch, shop: StoppedClock) -> None:
     first = DueTasks.first
 
     def lagging(due: DueTasks[Any]) -> dict[int, datetime]:
@@ -227,9 +225,7 @@ def test_a_process_that_is_killed_before_it_begins_is_replaced_unless_all_are(
         process.pipe.close()
 
 
-def test_what_a_process_sends_right_before_its_end_is_counted(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_last_words_of_a_process_are_counted(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     process = Dead(0, READY, Ended([Tally(succeeded=3)], None))
     monkeypatch.setattr(_Supervisor, "_start_one", lambda _: (process, process.pipe))
     settings = replace(Worker({Order.confirm: print})._settings, until_idle=True)

@@ -107,9 +107,7 @@ def test_what_hangs_longer_than_the_grace_time_is_given_back(started: Programs) 
 
 
 @pytest.mark.parametrize("processes", PROCESSES)
-def test_a_process_gives_back_its_slots_when_it_exits_although_its_functions_still_run(
-    started: Programs, processes: int
-) -> None:
+def test_an_exiting_process_gives_back_its_slots_although_its_functions_run(started: Programs, processes: int) -> None:
     Order.create_many(["hang-1", "hang-2"])
     slots = SlotTable(ShopTask.tracker.connection(), "desk", ShopTask.tracker.margin)
     program = started.start(threads=2 // processes, processes=processes, grace=0.1, limited=True)

@@ -84,9 +84,7 @@ def test_in_another_thread_nothing_changes(messages: MessageQueue[int]) -> None:
     assert during == [before]
 
 
-def test_messages_come_in_the_order_in_which_they_were_sent_and_none_after_the_deadline(
-    messages: MessageQueue[int],
-) -> None:
+def test_messages_come_in_the_order_of_sending_and_none_after_the_deadline(messages: MessageQueue[int]) -> None:
     for number in range(3):
         messages.put(number)
     deadline = time.monotonic() + 0.01

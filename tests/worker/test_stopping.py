@@ -267,9 +267,7 @@ def test_what_still_runs_after_the_grace_time_is_given_back_and_its_success_is_n
     assert "Order.confirm of 'o-1' (attempt 1) still ran after the grace time and was released" in caplog.text
 
 
-def test_a_block_that_ends_while_its_task_is_given_back_does_not_count_as_a_success(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_block_that_ends_while_its_task_is_given_back_is_no_success(monkeypatch: pytest.MonkeyPatch) -> None:
     """The row looks as if the run had ended well: its lock is there, and its fence is not among the unfinished."""
     release = transitions.release
 

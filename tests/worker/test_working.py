@@ -152,9 +152,7 @@ def test_a_heartbeat_keeps_the_locks_of_a_worker() -> None:
     assert beating == [True]
 
 
-def test_a_row_that_cannot_be_read_does_not_end_the_worker(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unreadable_row_ends_no_worker(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     Order.create("odd")
     Order.create("o-1")
     start = type(Order.confirm).start

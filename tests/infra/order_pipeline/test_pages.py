@@ -172,9 +172,7 @@ def test_queries_ask_for_fields_that_are_logged(account: Account, caplog: pytest
     assert set(STEPS.values()) >= {record.__dict__["step"] for record in caplog.records}
 
 
-def test_failures_are_logged_in_the_words_that_a_query_looks_for(
-    account: Account, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_failures_are_logged_in_the_words_of_a_query(account: Account, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "pynamodb_tracker")
     account.services.refuses = raising(ConnectionError("HTTP Error 503"))
     account.announce({"order_id": "o-1", "amount": 1, "address": "?"})

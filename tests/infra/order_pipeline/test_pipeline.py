@@ -86,9 +86,7 @@ def test_an_order_that_the_gateway_refuses_is_ignored_at_once_and_its_message_is
 
 
 @pytest.mark.parametrize("step", STEPS.values())
-def test_an_order_that_kills_its_function_ends_in_the_table_and_not_among_the_dead_letters(
-    account: Account, step: str
-) -> None:
+def test_an_order_that_kills_its_function_ends_in_the_table_and_is_no_dead_letter(account: Account, step: str) -> None:
     def kill(key: str, _call: int) -> None:
         if key.endswith(f"/{step}"):
             account.clock.advance(2 * MINUTE)  # past the end of the invocation

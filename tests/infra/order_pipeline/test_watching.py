@@ -30,9 +30,7 @@ def told(metric: dict[str, Any]) -> Metric:
     return "order-pipeline", metric["MetricName"], dimensions
 
 
-def test_alarms_and_dashboard_look_at_metrics_that_functions_write(
-    account: Account, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_alarms_and_dashboard_use_written_metrics(account: Account, capsys: pytest.CaptureFixture[str]) -> None:
     account.announce(ORDER)
     for step in STEPS.values():
         account.send(step, "no JSON")
