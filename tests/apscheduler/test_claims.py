@@ -186,8 +186,7 @@ def test_times_far_away_keep_their_microseconds() -> None:
 def test_a_due_item_whose_job_is_gone_is_dropped(network: Network) -> None:
     store = new_store()
     store.add_job(new_job())
-    job = store._table.job("j-1")
-    assert job is not None
+    job: Any = store._table.job("j-1")
     with mock.patch.object(store._table, "_due_deletes", return_value=[]):
         store._table.remove([job])  # as a person does, in a console
     assert due(store) == due(store) == []
@@ -198,8 +197,7 @@ def test_a_due_item_whose_job_is_gone_is_dropped(network: Network) -> None:
 def test_a_due_item_of_another_time_does_not_keep_the_job_from_running() -> None:
     store = new_store()
     store.add_job(new_job(next_run_time=at(-2)))
-    job = store._table.job("j-1")
-    assert job is not None
+    assert store._table.job("j-1") is not None
     with mock.patch.object(store._table, "_due_deletes", return_value=[]):
         store.update_job(new_job(next_run_time=at(-1)))
     assert len(list(store._table.due_items())) == 2

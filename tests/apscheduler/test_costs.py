@@ -60,8 +60,7 @@ def test_a_look_at_the_next_time_reads_one_page_at_most(billed: Billed) -> None:
     for number in range(30):
         store.add_job(new_job(f"j-{number}", next_run_time=at(number)))
     assert billed(store.get_next_run_time) == ["Query 1"]
-    other = new_store()
-    due(other)
+    due(new_store())
     assert billed(store.get_next_run_time) == ["Query 1"]
 
 

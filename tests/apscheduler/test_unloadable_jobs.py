@@ -106,8 +106,7 @@ def test_one_that_is_replaced_or_removed_here_is_not_listed_any_more(old: Dynamo
 
 
 def test_a_job_without_its_executor_is_left_alone_and_listed_among_the_jobs() -> None:
-    scheduler = BackgroundScheduler(timezone=UTC, executors={"default": DebugExecutor()})
-    store = new_store(scheduler=scheduler)
+    store = new_store(scheduler=BackgroundScheduler(timezone=UTC, executors={"default": DebugExecutor()}))
     store.add_job(new_job(executor="gpu"))
     assert due(store) == []
     assert "gpu" in str(store.unloadable()["j-1"])
@@ -147,8 +146,7 @@ def test_a_row_that_was_changed_by_hand_is_not_loaded() -> None:
 def test_a_state_under_another_id_is_not_loaded() -> None:
     store = new_store()
     store.add_job(new_job())
-    job = store._table.job("j-1")
-    assert job is not None
+    job: Any = store._table.job("j-1")
     key = {"task_id": {"S": "apscheduler#default"}, "use_case_id": {"S": "#aps#job#j-2"}}
     put(AppTask, {**key, **job.dump()})
     with pytest.raises(ValueError, match="the item of job 'j-2' contains the state of 'j-1'"):

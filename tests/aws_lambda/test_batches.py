@@ -20,8 +20,7 @@ BROKEN = {"broken": "no paper"}
 
 def test_only_what_failed_is_redelivered(context: Context) -> None:
     ready("o-1", "o-2", "o-3")
-    answer = handler(sqs(bare("o-1"), bare("o-2", **BROKEN), bare("o-3")), context)
-    assert names(answer) == ["m-2"]
+    assert names(handler(sqs(bare("o-1"), bare("o-2", **BROKEN), bare("o-3")), context)) == ["m-2"]
     assert states("o-1", "o-2", "o-3") == ["deliver pending", "ship failed", "deliver pending"]
 
 
@@ -102,8 +101,7 @@ def test_after_the_first_failure_of_a_group_the_rest_of_it_is_left_in_its_order(
     event = fifo(
         ("a", bare("a-1", **BROKEN)), ("b", bare("b-1")), ("a", bare("a-2")), ("c", "{"), ("b", bare("b-2")), ("c", "{")
     )
-    answer = handler(event, context)
-    assert names(answer) == ["m-1", "m-3", "m-4", "m-6"]
+    assert names(handler(event, context)) == ["m-1", "m-3", "m-4", "m-6"]
     assert states("a-1", "a-2", "b-1", "b-2") == ["ship failed", "ship pending", "deliver pending", "deliver pending"]
 
 

@@ -76,8 +76,7 @@ def test_a_schedule_pauses_one_step_and_sends_no_message_about_it(context: Conte
     Order.create("o-1")
     Order.create("o-2", state=Order.ship.pending)
     with mock.patch.object(Order.confirm, "function", print), mock.patch.object(Order.ship, "function", print):
-        steps = retry_handler([Order.confirm, Order.ship])
-        found = steps({}, context)
+        found = retry_handler([Order.confirm, Order.ship])({}, context)
     assert (found["succeeded"], found["paused"]) == (1, True)
     with mock.patch.object(Queue, "send") as send:
         found = retry_handler(Order.confirm, queue_url="https://sqs.us-east-1.amazonaws.com/1/q")({}, context)

@@ -142,8 +142,7 @@ def test_what_took_longer_than_expected_is_expected_to_take_that(clock: StoppedC
 
 
 def test_one_task_that_hung_does_not_stop_a_schedule_of_quick_ones(clock: StoppedClock) -> None:
-    ids = [f"o-{number}" for number in range(9)]
-    ready(*ids)
+    ready(*[f"o-{number}" for number in range(9)])
     hung = list[str]()
 
     def hangs_once(ctx: ExecutionContext[Order]) -> None:
@@ -157,8 +156,7 @@ def test_one_task_that_hung_does_not_stop_a_schedule_of_quick_ones(clock: Stoppe
 
 
 def test_what_is_set_as_the_time_of_a_task_is_kept_free_however_quick_the_last_ones_were(clock: StoppedClock) -> None:
-    ids = [f"o-{number}" for number in range(9)]
-    ready(*ids)
+    ready(*[f"o-{number}" for number in range(9)])
     sweep = retry_handler(
         Order.ship, lambda _ctx: clock.advance(timedelta(seconds=1)), time_per_task=timedelta(seconds=5)
     )

@@ -42,8 +42,7 @@ def test_a_message_about_a_task_that_waits_for_others_is_done(event: Any, contex
 def test_a_message_about_a_task_that_repeats_is_done_until_its_next_occurrence(
     clock: StoppedClock, context: Context
 ) -> None:
-    tomorrow = clock.now() + timedelta(days=1)
-    Order.create("o-1", state=Order.ship.pending, due_time=tomorrow)
+    Order.create("o-1", state=Order.ship.pending, due_time=clock.now() + timedelta(days=1))
     repeats("o-1")
     assert names(handler(sqs(bare("o-1")), context)) == []
 

@@ -140,8 +140,7 @@ def copy(way: Way, first: dict[str, Any], begin: int, end: int) -> None:
     def write(number: int) -> None:
         items = [numbered(first, each, start) for each in range(number, min(number + BATCH, end))]
         requests = [{"PutRequest": {"Item": item}} for item in items]
-        answer = way.client.batch_write_item(RequestItems={way.table: requests})
-        assert not answer["UnprocessedItems"]
+        assert not way.client.batch_write_item(RequestItems={way.table: requests})["UnprocessedItems"]
 
     with ThreadPoolExecutor(THREADS) as pool:
         list(pool.map(write, range(begin, end, BATCH)))

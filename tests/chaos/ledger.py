@@ -57,6 +57,5 @@ class Ledger:
 
     def mark(self, transaction: TransactWrite, task_id: str, account: str, mark: Mark) -> None:
         """Let a transaction add a mark to an account, each time it is applied."""
-        so_far = self._model.marks | []
-        added = self._model.marks.set(so_far.append(["{}.{}".format(*mark)]))
+        added = self._model.marks.set((self._model.marks | []).append(["{}.{}".format(*mark)]))
         transaction.update(self._model(task_id, _PREFIX + account), [added])

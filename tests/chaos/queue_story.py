@@ -73,8 +73,7 @@ def add_queues(history: History, final: Final) -> None:
         final.queues[named] = QueueRow(Entry(named, key, "2026"), code, key, marks, _FACTS | facts)
         for step, fence in marks:
             _succeed(history, named, step, fence)
-    log = [("m", 10, 1), ("m", 20, 2), ("n", 10, 1), ("n", 20, 2)]
-    final.groups["van"] = GroupLeft(None, (), log)
+    final.groups["van"] = GroupLeft(None, (), [("m", 10, 1), ("m", 20, 2), ("n", 10, 1), ("n", 20, 2)])
     for value in ("x", "y"):
         told(history, "send", "bill/b", name="paid", value=value)
         told(history, "counted", "bill/b", name="paid", value="x")

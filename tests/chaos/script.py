@@ -81,5 +81,4 @@ def fated(plan: Script, task_id: str, *, dies: bool) -> Script:
 
 
 def _record(draw: random.Random) -> Deed:
-    sizes = draw.choices(list(_SIZES), list(_SIZES.values()))[0]
-    return Deed("record", draw.randint(*sizes))
+    return Deed("record", draw.randint(*draw.choices(list(_SIZES), list(_SIZES.values()))[0]))

@@ -36,8 +36,8 @@ def on_server(engine: Engine) -> Iterator[Environment]:
 @contextmanager
 def started(
     server: Environment, *arguments: str, closed: Sequence[int] = (), is_about_the_start: bool = False, **options: Any
-) -> Iterator[subprocess.Popen[str]]:
-    """Start a command in a group of its own, as a terminal does, without the standard streams that are `closed`.
+) -> Iterator[Any]:
+    """Start a process in a group of its own, as a terminal does, without the standard streams that are `closed`.
 
     A real start finds modules in the folder `cwd` alone.
     """

@@ -87,8 +87,7 @@ def test_show_shows_what_can_be_read(values: dict[str, Any]) -> None:
     assert f" {name} cannot be read: " in text
     assert ("amount 1" in text) == (name != "amount")
     assert ("ConnectionError: the bank did not answer" in text) == (name != "errors")
-    output = json.loads(run("show", "u-1", "--json").out)
-    assert list(output["unread"]) == [name]
+    assert list(json.loads(run("show", "u-1", "--json").out)["unread"]) == [name]
 
 
 @pytest.mark.parametrize("values", [AMOUNT, ATTEMPT, ERRORS, TIME, DATA])

@@ -68,8 +68,7 @@ def lines_of(page: Page) -> Iterator[str]:
         if block.language in {"console", "sh"} and f"{page.name} {block.language}" not in ELSEWHERE:
             yield from lines_in(block)
     if page.name not in NAMES_ONLY:
-        text = " ".join(" ".join(page.prose()).split())
-        yield from re.findall(rf"`({COMMAND}[a-z-]+ [^`]+)`", text)
+        yield from re.findall(rf"`({COMMAND}[a-z-]+ [^`]+)`", " ".join(" ".join(page.prose()).split()))
 
 
 PAGES = [page for page in Page.all() if page.name not in ELSEWHERE and any(lines_of(page))]

@@ -53,7 +53,6 @@ def test_a_second_interrupt_does_not_wait_and_names_what_stays_locked(server: En
     with started(server, "retry", "pay", STALL, "--threads", "2") as process:
         until(lambda: stalling() == 2)
         process.send_signal(signal.SIGINT)
-        assert process.stderr is not None
         assert process.stderr.readline().startswith("stopping: waiting for 2 tasks to finish")
         process.send_signal(signal.SIGINT)
         code, out, err = ended(process)
@@ -89,13 +88,11 @@ def test_an_interrupt_is_ignored_where_the_shell_says_so(server: Environment) ->
 @pytest.mark.parametrize("closes", [True, False])
 def test_a_stream_is_loaded_as_it_comes_and_an_interrupted_load_goes_on(server: Environment, *, closes: bool) -> None:
     with started(server, "load", "-", "--threads", "2") as process:
-        assert process.stdin is not None
         process.stdin.write("".join(f'{{"task_id": "n-{n}"}}\n' for n in range(20)))
         process.stdin.flush()
         until(lambda: Order.pay.pending.count() == 20)
         process.send_signal(signal.SIGINT)
         if not closes:
-            assert process.stderr is not None
             output = "stopping: waiting for requests in progress (Ctrl-C again does not wait)\n"
             assert process.stderr.readline() == output
             process.send_signal(signal.SIGINT)
@@ -112,8 +109,6 @@ def test_a_stream_is_loaded_as_it_comes_and_an_interrupted_load_goes_on(server: 
 @pytest.mark.parametrize("threads", [1, 4])
 def test_a_reader_that_goes_ends_a_run_in_order_and_fails_no_task(server: Environment, threads: int) -> None:
     with started(server, "retry", "pay", CHATTER, "--threads", str(threads)) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
         process.stderr.read(100)
         process.stderr.close()
         out = process.stdout.read()
@@ -129,9 +124,7 @@ def test_a_reader_that_goes_ends_a_run_in_order_and_fails_no_task(server: Enviro
 def test_a_report_that_nobody_reads_changes_no_exit_code(server: Environment) -> None:
     go_on()
     with started(server, "retry", "pay", DAWDLE, "--limit", "2") as process:
-        assert process.stdout is not None
         process.stdout.close()
-        assert process.stderr is not None
         assert process.stderr.read() == ""
         process.wait(timeout=60)
     assert process.returncode == 0
@@ -140,9 +133,6 @@ def test_a_report_that_nobody_reads_changes_no_exit_code(server: Environment) ->
 
 def test_a_reader_that_goes_ends_a_load_in_order(server: Environment) -> None:
     with started(server, "load", "-", "--keep-going", "--threads", "2") as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        assert process.stderr is not None
         process.stderr.close()
         with suppress(BrokenPipeError):
             process.stdin.write("[1]\n" * 10_000)

@@ -88,8 +88,7 @@ def test_a_task_is_created_for_later(store: StoppedClock) -> None:
 
 def test_a_task_that_repeats_is_created_and_shown_with_its_rule() -> None:
     assert run("create", "o-1", "repeat=cron 0 2 * * * in Europe/Berlin").code == 0
-    occurrence = Order.get_task("o-1").occurrence
-    assert occurrence is not None
+    occurrence: Any = Order.get_task("o-1").occurrence
     text = " ".join(run("show", "o-1").out.split())
     assert f"repeats 0 2 * * * in Europe/Berlin occurrence {occurrence}" in text
     assert read("show", "o-1")["repeat"]["cron"] == "0 2 * * *"
@@ -365,8 +364,7 @@ def test_the_task_of_a_dead_worker_is_released() -> None:
     Order.create_many([{"task_id": task_id, "state": Order.ship.pending} for task_id in ("o-1", "o-2")])
     for task_id in ("o-1", "o-2"):
         Order.ship.start(task_id).__enter__()
-    worker = Order.get_task("o-1").worker
-    assert worker is not None
+    worker: Any = Order.get_task("o-1").worker
     assert run("unlock", "o-1").code == 2
     assert run("unlock", "o-1", "--reason", " ").code == 2
     other = run("unlock", "o-1", "--reason", "host is gone", "--worker", "another:1")

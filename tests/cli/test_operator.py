@@ -77,8 +77,7 @@ def test_tasks_of_a_group_become_due_in_order_at_the_rate(store: StoppedClock, n
     for task_id in "312":
         Order.ship.ignore(task_id, reason="lost")
     store.advance(timedelta(hours=1))
-    ended = run("reopen", *named, "--rate", "4/h", text="3\n1\n2\n")
-    assert ended.lines[0] == "1: ship.pending"
+    assert run("reopen", *named, "--rate", "4/h", text="3\n1\n2\n").lines[0] == "1: ship.pending"
     group, found = Order.group("g"), [Order.get_task(task_id) for task_id in "123"]
     assert [group.turn, *group.waiting()] == [*"123"]
     times = [(task.turn_due_time or task.due_time) - store.now() for task in found]
@@ -139,8 +138,7 @@ def test_what_a_host_does_is_one_command(store: StoppedClock) -> None:
     assert " ".join(ended.lines[1].split()) == ("web-3:17 2 6m expires in 9m, 1 expired Invoice.send 1, Order.ship 1")
     [found] = read("workers", "web-3", of=TABLE)
     assert (found["tasks"], found["expired"], found["steps"]) == (2, 1, {"invoice.send": 1, "order.ship": 1})
-    status = run("status", of=TABLE)
-    assert "send: a lock expired 1m ago: stuck lists them" in status.out
+    assert "send: a lock expired 1m ago: stuck lists them" in run("status", of=TABLE).out
     assert "send" in run("stuck", of=TABLE).out
     assert run("workers", "web-4", of=TABLE).out == "no task is in progress at web-4\n"
 

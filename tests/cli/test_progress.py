@@ -53,8 +53,7 @@ def test_a_warning_erases_the_bar_before_it_is_printed() -> None:
     with terminal() as screen, progress("run ship", 20) as shown:
         shown.show(3, NOTE)
         warn("stopping: waiting for 4 tasks to finish (Ctrl-C again leaves them locked)")
-    before = screen.text.partition("stopping: ")[0]
-    assert re.search(r"\r\x1b\[2K(\x1b\[1A\x1b\[2K)?$", before)
+    assert re.search(r"\r\x1b\[2K(\x1b\[1A\x1b\[2K)?$", screen.text.partition("stopping: ")[0])
 
 
 def test_after_the_bar_warnings_are_plain_lines() -> None:

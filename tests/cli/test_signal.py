@@ -3,6 +3,7 @@
 import json
 import re
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -72,8 +73,7 @@ def test_a_choice_can_be_written_in_any_form(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(vars(Order)["approved"], "choices", {"Half": choice})
     Order.create("o-1", wait_for=Order.approved)
     assert run("signal", "o-1", "approved", "--value", '{"who":"Zo\\u00eb", "rate": 0.50}').code == 0
-    signals = Order.get_task("o-1").signals
-    assert signals is not None
+    signals: Any = Order.get_task("o-1").signals
     assert signals["approved"].value == choice
 
 

@@ -104,6 +104,11 @@ def mine() -> LimitSlots:
     return slots.slots_of(Order, bank)
 
 
+def took(by: LimitSlots, one: ConcurrencyLimit = bank) -> Any:
+    slot: Any = by.take(one, "")
+    return slot
+
+
 def held() -> list[str]:
     """Return the keys of the slots that somebody has."""
     items = [*all_rows(BankTask)]
@@ -359,8 +364,7 @@ def test_a_waiting_worker_says_so_and_runs_other_steps(other: LimitSlots, capfd:
     Order.create("o-2", state=Order.ship.pending)
     settings = WorkerSettings([(Order.pay, print), (Order.ship, print)], 1, False, None, SECOND, 30 * SECOND)  # noqa: FBT003 - as a worker makes it
     team = ThreadTeam(settings, Messages())
-    taken = team.dispatcher.take()
-    assert taken is not None
+    taken: Any = team.dispatcher.take()
     assert (taken.source.work.name, taken.task_id) == ("Order.ship", "o-2")
     team.print_status()
     assert "Order.pay: 0 succeeded" in (said := capfd.readouterr().err)
@@ -372,8 +376,7 @@ def test_waiting_for_a_slot_is_logged_once_with_who_holds_the_slots(
 ) -> None:
     with working_as("elsewhere"):
         assert other.take(bank, "other")
-    slot = mine().take(bank, "mine")
-    assert slot is not None
+    slot = took(mine())
     Order.create_many(["o-1", "o-2"])
     caplog.set_level(logging.INFO, "pynamodb_tracker")
 
@@ -398,8 +401,7 @@ def test_a_worker_that_has_handed_a_slot_on_looks_again_after_four_seconds(clock
     source: Any = StepSource(work, SimpleNamespace(window=ClaimWindow(1)))  # type: ignore[arg-type]  # all they need
     source.has_next = lambda _stopped: True
     source._ahead = "o-1", False
-    slot = mine().take(one, "mine")
-    assert slot is not None
+    slot = took(mine(), one)
     began = clock.now()
     assert source.next(threading.Event()) is None
     assert source.look_at <= began + 4 * SECOND
@@ -416,8 +418,7 @@ def test_a_slot_that_others_want_is_given_back_after_ten_seconds_and_not_taken_a
     clock: StoppedClock, other: LimitSlots
 ) -> None:
     one = ConcurrencyLimit("bank", 1)
-    slot = mine().take(one, "mine")
-    assert slot is not None
+    slot = took(mine(), one)
     assert other.take(one, "other") is None
     clock.advance(USED_FOR)
     renew_due([mine()])
@@ -426,8 +427,7 @@ def test_a_slot_that_others_want_is_given_back_after_ten_seconds_and_not_taken_a
     mine().give_back(at_once=False)
     assert mine().take(one, "mine") is None
     clock.advance(3 * SECOND)  # the other one looks again
-    taken = other.take(one, "other")
-    assert taken is not None
+    taken = took(other, one)
     clock.advance(2 * LOOK_EVERY)
     renew_due([other])
     assert (taken.is_wanted, mine().take(one, "mine")) == (False, None)
@@ -437,8 +437,7 @@ def test_a_slot_that_nobody_wants_is_kept_as_long_as_it_is_used(clock: StoppedCl
     tokens = set[str]()
     with recorded(BankTask) as requests:
         for _ in range(40):
-            slot = mine().take(bank, "mine")
-            assert slot is not None
+            slot = took(mine())
             tokens.add(slot.token)
             clock.advance(SECOND)
             renew_due([mine()])
@@ -451,8 +450,7 @@ def test_threads_renew_slots_give_back_idle_ones_and_end(
     clock: StoppedClock, keepers: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(slots, "_keepers", keepers)
-    slot = mine().take(bank, "mine")
-    assert slot is not None
+    slot = took(mine())
     until, threads = slot.until, [keeper._thread for keeper in keepers]
     clock.advance(USED_FOR)
     poll_until(lambda: clock.advance(SECOND / 50) or slot.until >= until + USED_FOR)
@@ -724,12 +722,10 @@ def test_a_clock_that_is_behind_takes_a_slot_that_is_free(other: LimitSlots, mon
 
 @MOTO
 def test_an_idle_slot_is_kept_for_a_second_and_not_used_after_it_has_expired(clock: StoppedClock) -> None:
-    slot = mine().take(bank, "mine")
-    assert slot is not None
+    slot = took(mine())
     slot.leave()
     clock.advance(LIFETIME)
-    next_one = mine().take(bank, "mine")
-    assert next_one is not None
+    next_one = took(mine())
     assert (next_one.is_held, slot.is_held) == (True, False)
     next_one.leave()
     left = []
@@ -760,8 +756,7 @@ def test_a_slot_with_a_failed_renewal_is_kept_while_held(clock: StoppedClock, mo
         sent.append((deadline() or clock.now()) - clock.now())
         raise UpdateError("no answer")
 
-    slot = mine().take(bank, "mine")
-    assert slot is not None
+    slot = took(mine())
     clock.advance(USED_FOR)
     monkeypatch.setattr(limit, "send", fail)
     renew_due([mine()])
@@ -772,8 +767,7 @@ def test_a_slot_with_a_failed_renewal_is_kept_while_held(clock: StoppedClock, mo
 
 @MOTO
 def test_a_slot_that_another_program_has_deleted_is_lost_at_once(clock: StoppedClock) -> None:
-    slot = mine().take(ConcurrencyLimit("bank", 1), "mine")
-    assert slot is not None
+    slot = took(mine(), ConcurrencyLimit("bank", 1))
     clock.advance(USED_FOR)
     key = {"task_id": {"S": "bank#00"}, "use_case_id": {"S": "#limit"}}
     remove(BankTask, key)
@@ -786,8 +780,7 @@ def test_a_slot_that_is_given_back_and_taken_again_during_its_renewal_is_not_los
     clock: StoppedClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, taken = ConcurrencyLimit("bank", 1), list[Any]()
-    slot = mine().take(one, "mine")
-    assert slot is not None
+    slot = took(mine(), one)
 
     def renew(*_: object) -> Any:
         slot.leave()

@@ -209,8 +209,7 @@ def test_a_program_of_the_new_version_runs_it_and_then_every_program_goes_on() -
     item.require(old, FRAUD, "ada")
     old.create("o-1")
     old.pay.run_all(done)
-    new = program(fraud=True)
-    assert new.fraud.run_all(done).succeeded == ["o-1"]
+    assert program(fraud=True).fraud.run_all(done).succeeded == ["o-1"]
     assert old.ship.run_all(done).succeeded == ["o-1"]
     assert old.get_task("o-1").state == old.ship.succeeded
 
@@ -259,8 +258,7 @@ def test_a_parked_task_a_member_of_a_group_and_a_parent_wake_up_at_the_required_
         "child": 100,
     }
     order.pay.run_all(done)  # the child
-    new = program(fraud=True)
-    assert sorted(new.fraud.run_all(done).succeeded) == ["child", "first"]
+    assert sorted(program(fraud=True).fraud.run_all(done).succeeded) == ["child", "first"]
     old = program()
     assert sorted(old.ship.run_all(done).succeeded) == ["child", "first"]
     assert old.paid.send("waits", "yes").effect == "resumed"
@@ -347,8 +345,7 @@ def test_a_use_case_that_nobody_controls_requires_nothing() -> None:
 
 
 def test_a_number_that_this_program_uses_otherwise_leads_nowhere() -> None:
-    new = program(fraud=True)
-    item.require(new, FRAUD, "ada")
+    item.require(program(fraud=True), FRAUD, "ada")
     other = declared(pack=Step(FRAUD + 3))
     other.create("o-1")
     other.pay.run_all(done)

@@ -52,8 +52,7 @@ def test_the_exit_code_says_whether_all_is_as_it_should_be(
     is_as_expected: bool,  # noqa: FBT001 - a parameter of the test
 ) -> None:
     monkeypatch.setattr(module, "run", lambda *_, **__: is_as_expected)
-    result = CliRunner().invoke(app, ["demo", "--scene", scene])
-    assert result.exit_code == (0 if is_as_expected else 1)
+    assert CliRunner().invoke(app, ["demo", "--scene", scene]).exit_code == (0 if is_as_expected else 1)
 
 
 @pytest.mark.parametrize(

@@ -109,8 +109,7 @@ def test_a_member_that_is_parked_beyond_its_limit_is_found_and_the_advice_mends_
     Page.create("p-1", group="customer-7")
     change(Page, "p-1", due_time={"S": stamp(NEVER)}, wait_until={"S": stamp(clock.now())}, blockers={"N": "1"})
     clock.advance(timedelta(minutes=1))
-    findings = [finding.found for finding in examine_rows(Page)]
-    assert "Page.group('customer-7')" in findings[-1]
+    assert "Page.group('customer-7')" in [finding.found for finding in examine_rows(Page)][-1]
     assert Page.group("customer-7").repair() == "p-1"
     assert list(Page.write.due_ids()) == ["p-1"]
 

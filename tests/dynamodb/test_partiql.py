@@ -39,10 +39,9 @@ def test_an_update_has_the_values_of_its_changes_its_key_and_its_condition_in_th
     condition = (status.is_in(number, 7) & unfinished.exists()) | (
         ~(dotted <= parameter(x, "x")) & quoted.does_not_exist()
     )
-    found = partiql.statement(
+    found: Any = partiql.statement(
         "UpdateItem", request(*actions, named('say "x"').remove(), condition=condition, returned="ALL_NEW")
     )
-    assert found is not None
     assert found.text == (
         'UPDATE "tasks" SET "status" = ? SET "unfinished"[9999] = fence + ? REMOVE "a.b" REMOVE "say ""x""" '
         'WHERE "task_id" = ? AND "use_case_id" = ? AND (("status" IN [?, ?] AND "unfinished" IS NOT MISSING) '
@@ -52,8 +51,7 @@ def test_an_update_has_the_values_of_its_changes_its_key_and_its_condition_in_th
 
 
 def test_a_value_that_equals_the_name_of_a_slot_is_not_taken_for_it() -> None:
-    found = partiql.statement("UpdateItem", request(x.set("number"), fill(status, "number"), named("y").set("x")))
-    assert found is not None
+    found: Any = partiql.statement("UpdateItem", request(x.set("number"), fill(status, "number"), named("y").set("x")))
     assert found.parameters == [{"S": "number"}, {"N": "10"}, {"S": "x"}, *KEY.values(), {"S": "x"}]
 
 
@@ -105,8 +103,7 @@ def test_a_statement_that_is_too_long_is_none() -> None:
 
 
 def test_a_delete_has_its_condition() -> None:
-    found = partiql.statement("DeleteItem", request())
-    assert found is not None
+    found: Any = partiql.statement("DeleteItem", request())
     assert found.text == 'DELETE FROM "tasks" WHERE "task_id" = ? AND "use_case_id" = ? AND "x" = ?'
 
 
@@ -116,16 +113,14 @@ def test_a_put_that_replaces_nothing_is_an_insert() -> None:
         "Item": {**KEY, "it's": {"L": []}},
         "ConditionExpression": "attribute_not_exists (task_id)",
     }
-    found = partiql.statement("PutItem", put)
-    assert found is not None
+    found: Any = partiql.statement("PutItem", put)
     assert found.text == """INSERT INTO "tasks" VALUE {'task_id': ?, 'use_case_id': ?, 'it''s': ?}"""
     assert found.parameters == [*KEY.values(), {"L": []}]
     assert partiql.statement("PutItem", {**put, "ConditionExpression": "attribute_exists (task_id)"}) is None
 
 
 def test_the_impossible_update_changes_nothing_and_keeps_the_condition() -> None:
-    found = partiql.build_probe("UpdateItem", request(x.set("y"), condition=named("a WHERE b") == "x"))
-    assert found is not None
+    found: Any = partiql.build_probe("UpdateItem", request(x.set("y"), condition=named("a WHERE b") == "x"))
     assert found.text == (
         'UPDATE "tasks" REMOVE "no such attribute" WHERE "task_id" = ? AND "use_case_id" = ? '
         'AND ("a WHERE b" = ? AND "task_id" IS MISSING)'

@@ -13,8 +13,7 @@ pytestmark = pytest.mark.usefixtures("table")
 
 
 def in_small_pages(send: Dispatch, operation: str, request: dict[str, Any]) -> dict[str, Any]:
-    small = {"Limit": 2} if operation in ("Query", "Scan") else {}
-    return send(operation, {**request, **small})
+    return send(operation, {**request, **({"Limit": 2} if operation in ("Query", "Scan") else {})})
 
 
 def interrupting(number: int, *, applied: bool) -> Change:

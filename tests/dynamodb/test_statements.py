@@ -102,8 +102,7 @@ class Rows:
         """Send writes as statements, 25 in each request."""
         entries = []
         for request in requests:
-            statement = partiql.statement(operation, {"TableName": self.table, **request})
-            assert statement is not None
+            statement: Any = partiql.statement(operation, {"TableName": self.table, **request})
             entries.append(statement.as_entry())
         return [told for at in range(0, len(entries), 25) for told in self._batch(entries[at : at + 25])]
 
@@ -234,8 +233,7 @@ def variants(base: Item, write: PreparedWrite, values: Values, *, thorough: bool
         for value in (None, *odd, *(codes or [{kind: LOWER[kind]}, {kind: HIGHER[kind]}, *equal])):
             if value != base.get(name):
                 whole, _, entry = name.partition(".")
-                stored = {"M": filled({entry: value})} if entry else value
-                yield name, filled(base | {whole: stored})
+                yield name, filled(base | {whole: ({"M": filled({entry: value})} if entry else value)})
     for name in re.findall(r"([\w#]+)(?: [+-] |\[)", told.get("SET", "")):
         yield "", filled(base | {name: None})
         yield "", filled(base | {name: {"BOOL": True}})

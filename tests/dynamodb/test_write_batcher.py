@@ -129,8 +129,7 @@ def test_the_write_of_a_lone_thread_is_a_plain_request_at_once(engine: Engine) -
 def test_the_26th_write_leaves_in_the_next_request(engine: Engine) -> None:
     threads = Threads(engine, 26)
     engine.answer = threads.leave
-    answers = threads.send(*(write(str(number)) for number in range(26)))
-    assert len(answers) == 26
+    assert len(threads.send(*(write(str(number)) for number in range(26)))) == 26
     assert engine.sent == [("BatchExecuteStatement", 1), ("BatchExecuteStatement", 25), ("UpdateItem", 0)]
 
 
@@ -560,6 +559,5 @@ def test_a_write_that_is_taken_and_not_sent_before_an_interrupt_may_have_been_ap
         threads = Threads(engine, 2)
         answers = threads.send(write("a"), write("b"))
     assert [type(each) for each in answers].count(Interrupted) == 1
-    unheard = next(each for each in answers if isinstance(each, ClientError))
-    assert is_server_error(unheard)
+    assert is_server_error(next(each for each in answers if isinstance(each, ClientError)))
     assert threads.send(write("a"), write("b")) == [{"Attributes": {"id": {"S": each}}} for each in "ab"]

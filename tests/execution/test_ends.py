@@ -192,8 +192,7 @@ def check(row: Row, sdk: Sdk, clock: StoppedClock, caplog: pytest.LogCaptureFixt
     failures = sdk.failures
     sdk.fails(None)
 
-    task = Job.get_task(task_id)
-    state, expected = str(task.state), ENDS[row.end]
+    state, expected = str(Job.get_task(task_id).state), ENDS[row.end]
     is_sent_again = row.passes and row.time != "none"
     is_unheard = row.fault.kind == "unheard"
     is_unsent = row.run is handler and row.end in BEFORE_END and left_after[0] < 1_500  # no time to record the failure

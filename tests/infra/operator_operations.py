@@ -128,8 +128,7 @@ def repair_a_group(record: Record) -> None:
     for number in range(4):
         Letter.create(f"g-{number}", group="customer-7")
     for task_id in ("g-0", "g-1"):
-        key = {"task_id": {"S": task_id}, "use_case_id": {"S": "letter"}}
-        remove(ShopTask, key)
+        remove(ShopTask, {"task_id": {"S": task_id}, "use_case_id": {"S": "letter"}})
     with record:
         assert Letter.group("customer-7").repair() == "g-2"
 

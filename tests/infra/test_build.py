@@ -119,8 +119,7 @@ def test_pages_build_with_the_python_that_the_functions_run_on(wheel: Path) -> N
 
 def test_pages_name_the_version_that_is_released_next(wheel: Path) -> None:
     page = (ROOT / "docs" / "contributing.md").read_text(encoding="utf-8")
-    told = set(re.findall(r"\bv(\d+\.\d+\.\d+)\b", page))
-    assert told == {wheel.name.split("-")[1]}
+    assert set(re.findall(r"\bv(\d+\.\d+\.\d+)\b", page)) == {wheel.name.split("-")[1]}
 
 
 @pytest.mark.parametrize("application", APPLICATIONS, ids=lambda path: path.name)

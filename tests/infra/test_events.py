@@ -64,8 +64,7 @@ def test_a_rule_takes_the_events_that_it_names(rule: str, matched: list[str]) ->
     pattern = EventPattern.load(json.dumps(TEMPLATE[rule]["Properties"]["EventPattern"]))
     types = ["ship created", "ship in_progress", "ship succeeded", "ship failed", "ship ignored", "ship deleted"]
     events: list[Any] = [{"source": "pynamodb_tracker", "detail-type": each} for each in types]
-    found = [event["detail-type"] for event in events if pattern.matches_event(event)]
-    assert found == matched
+    assert [event["detail-type"] for event in events if pattern.matches_event(event)] == matched
     [target] = TEMPLATE[rule]["Properties"]["Targets"]
     assert target["DeadLetterConfig"] == {"Arn": {"Fn::GetAtt": ["Undelivered", "Arn"]}}
 

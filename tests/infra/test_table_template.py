@@ -94,5 +94,4 @@ def test_it_exports_what_other_stacks_need(parameters: dict[str, str], stream: s
 
 def test_the_index_is_named_as_the_model_names_it() -> None:
     for name in ("table.yaml", "policies.yaml"):
-        text = (INFRA / name).read_text(encoding="utf-8")
-        assert f"/index/{StatusIndex.Meta.index_name}" in text
+        assert f"/index/{StatusIndex.Meta.index_name}" in (INFRA / name).read_text(encoding="utf-8")

@@ -30,8 +30,7 @@ def session() -> botocore.session.Session:
 @pytest.fixture(autouse=True)
 def quick_sdk(monkeypatch: pytest.MonkeyPatch, session: botocore.session.Session) -> None:
     """Remove the SDK's pauses of up to a second, and build all clients from one session."""
-    backoff = botocore.retries.standard.ExponentialBackoff
-    monkeypatch.setattr(backoff, "delay_amount", lambda *_: 0.0)
+    monkeypatch.setattr(botocore.retries.standard.ExponentialBackoff, "delay_amount", lambda *_: 0.0)
     monkeypatch.setattr(pynamodb.connection.base, "get_session", lambda: session)
 
 

@@ -40,8 +40,7 @@ def charges(proxy: Proxy) -> list[dict[str, float]]:
     """Return each write's consumption in the table and in each index, if the request asked for INDEXES."""
     charges = []
     for consumed in _consumed(proxy):
-        indexes = consumed.get("GlobalSecondaryIndexes", {})
-        by_name = {"table": consumed["Table"], **indexes}
+        by_name = {"table": consumed["Table"], **consumed.get("GlobalSecondaryIndexes", {})}
         charges.append({name: each["CapacityUnits"] for name, each in by_name.items()})
     return charges
 

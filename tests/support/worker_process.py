@@ -154,8 +154,7 @@ def obey(model: Any, command: Callable[..., Any], *arguments: str) -> None:
 
 def main(settings: dict[str, Any], command: str, *arguments: str) -> None:
     times = {name: timedelta(seconds=settings[name]) for name in ("margin", "lock_for")}
-    order = orders(**settings | times)
-    obey(order, globals()[command], *arguments)
+    obey(orders(**settings | times), globals()[command], *arguments)
 
 
 if __name__ == "__main__":

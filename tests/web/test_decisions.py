@@ -154,8 +154,7 @@ def test_a_task_with_an_expired_lock_is_unlocked_and_not_cancelled(open_page: Op
 def test_selected_tasks_are_changed_whatever_their_ids(open_page: Open) -> None:
     failed(*ODD, "o-1")
     client = open_page()
-    page = client.get("/Order/tasks?step=ship&state=failed")
-    form = fields_of(page, "/Order/task")
+    form = fields_of(client.get("/Order/tasks?step=ship&state=failed"), "/Order/task")
     assert len(form["task"]) == len(ODD) + 1
     answer = client.post("/Order/task", data={**form, "verb": "reopen"})
     assert answer.status_code == 200
@@ -291,8 +290,7 @@ def test_tasks_that_fail_after_the_dry_run_are_left_alone(open_page: Open, shop:
     page = client.get("/Order/bulk?verb=ignore&step=ship&state=failed")
     shop.advance(timedelta(seconds=1))
     failed("o-after")
-    done = run_slices(client, page, reason="lost")
-    assert "1 ignored" in text_of(done)
+    assert "1 ignored" in text_of(run_slices(client, page, reason="lost"))
     assert [task.task_id for task in Order.ship.failed.query()] == ["o-after"]
     assert Order.get_task("o-before").last_error == "ignored: lost"
 
@@ -310,8 +308,7 @@ def test_only_tasks_of_the_group_of_errors_are_changed(open_page: Open, shop: St
     client = open_page()
     links = re.findall(r'href="(/Order/bulk\?verb=reopen[^"]*)"', client.get("/Order/errors").text)
     [link] = [html.unescape(link) for link in links if "error=CarrierError%3A+late&" in html.unescape(link)]
-    done = run_slices(client, client.get(link))
-    assert "1 reopened" in text_of(done)
+    assert "1 reopened" in text_of(run_slices(client, client.get(link)))
     assert {task.task_id for task in Order.ship.failed.query()} == {"o-other", "o-2"}
 
 
@@ -414,8 +411,7 @@ def test_tasks_that_are_reopened_become_due_so_many_a_minute_over_all_slices(
     shop.advance(timedelta(seconds=1))
     client, begin = open_page(), shop.now()
     page = client.get("/Order/bulk?verb=reopen&step=ship&state=failed")
-    done = run_slices(client, page, rate="2", first="4")
-    assert "4 reopened Now" in text_of(done)
+    assert "4 reopened Now" in text_of(run_slices(client, page, rate="2", first="4"))
     due = sorted((task.due_time - begin) / timedelta(seconds=1) for task in Order.ship.pending.query())
     assert due == [0, 30, 60, 90]
 

@@ -176,8 +176,7 @@ def test_a_browser_that_says_only_its_origin_can_send_forms(open_page: Open) -> 
 def test_a_read_only_page_changes_nothing(open_page: Open, shop: StoppedClock, path: str) -> None:
     Order.create("o-1", state=Order.ship.failed)
     client = open_page(actions=False)
-    form = {**REOPEN, "state": "failed", "until": shop.now().isoformat()}
-    answer = client.post(path, data=form)
+    answer = client.post(path, data={**REOPEN, "state": "failed", "until": shop.now().isoformat()})
     assert answer.status_code == 403
     assert "start it with --actions" in answer.text
     assert Order.get_task("o-1").state == Order.ship.failed

@@ -59,8 +59,7 @@ def test_a_login_below_a_path_sets_its_cookie_there() -> None:
 
 
 def test_fastapi_mounts_the_page_behind_its_own_login() -> None:
-    fastapi = pytest.importorskip("fastapi")
-    app = fastapi.FastAPI()
+    app = pytest.importorskip("fastapi").FastAPI()
     app.mount(PREFIX, dashboard(Order, user=lambda request: request.headers.get("x-person")))
     client = TestClient(app)
     assert client.get(f"{PREFIX}/Order/").status_code == 403
@@ -123,8 +122,7 @@ def current_loop() -> Iterator[None]:
 @pytest.mark.usefixtures("shop", "current_loop")
 def test_the_page_is_served_in_lambda() -> None:
     mangum = pytest.importorskip("mangum")
-    app = Starlette(routes=[Mount(PREFIX, dashboard(Order, user=ada))])
-    handle = mangum.Mangum(app, lifespan="off")
+    handle = mangum.Mangum(Starlette(routes=[Mount(PREFIX, dashboard(Order, user=ada))]), lifespan="off")
 
     def answer_to(path: str) -> dict[str, Any]:
         event = {

@@ -207,8 +207,7 @@ def test_what_waits_for_other_tasks_is_counted_and_said(open_page: Open) -> None
     assert "reserve_stock 0 1 children 0 0 0" in text_of(client.get("/Order/"))
     assert "after 1 task" in text_of(client.get("/Order/tasks?step=reserve_stock&state=pending"))
     assert "Waits for 1 task" in text_of(client.get("/Order/task?id=o-1"))
-    child = client.get("/Refund/task?id=r-1")
-    assert "Child of Order o-1" in text_of(child)
+    assert "Child of Order o-1" in text_of(client.get("/Refund/task?id=r-1"))
 
 
 def test_a_task_is_told_with_its_failures_and_what_comes_next(open_page: Open, shop: StoppedClock) -> None:
@@ -236,8 +235,7 @@ def test_a_task_of_a_branch_says_what_was_passed_over(open_page: Open, monkeypat
 
 def test_attributes_that_are_hidden_are_shown_nowhere(open_page: Open, shop: StoppedClock) -> None:
     every_state(shop)
-    client = open_page(hide={"customer"})
-    page = client.get("/Order/task?id=o-failed")
+    page = open_page(hide={"customer"}).get("/Order/task?id=o-failed")
     assert "Ada" not in page.text
     assert text_of(page).count("hidden") == 2
 
@@ -277,8 +275,7 @@ def test_no_more_of_a_group_is_read_than_is_shown(open_page: Open, monkeypatch: 
 
 def test_a_repeating_task_says_its_rule(open_page: Open) -> None:
     Nightly.create("nightly", repeat=Repeat.cron("0 2 * * *"))
-    page = text_of(open_page().get("/Nightly/task?id=nightly"))
-    assert "Repeats 0 2 * * * in UTC" in page
+    assert "Repeats 0 2 * * * in UTC" in text_of(open_page().get("/Nightly/task?id=nightly"))
 
 
 def test_schedules_say_if_more_tasks_may_repeat_than_read(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -291,8 +288,7 @@ def test_schedules_say_if_more_tasks_may_repeat_than_read(open_page: Open, monke
 
 def test_a_task_that_a_run_has_created_links_to_it(open_page: Open) -> None:
     Order.ship.run(Order.create("o/1", state=Order.ship.pending).task_id, lambda ctx: ctx.create(Refund, "r-1"))
-    page = open_page().get("/Refund/task?id=r-1")
-    assert 'href="/Order/task?id=o%2F1"' in page.text
+    assert 'href="/Order/task?id=o%2F1"' in open_page().get("/Refund/task?id=r-1").text
     assert 'href="/Order/task' not in open_page(Refund).get("/Refund/task?id=r-1").text
 
 
@@ -468,8 +464,7 @@ def test_tasks_are_found_by_a_part_of_their_error_and_by_the_pattern_of_their_gr
             Order.ship.run(f"o-{number}", fail)
     Order.create("o-other", state=Order.ship.failed)
     client = open_page()
-    groups = client.get("/Order/errors")
-    [link, *_] = re.findall(r'data-row="([^"]*HTTP[^"]*)"', groups.text)
+    [link, *_] = re.findall(r'data-row="([^"]*HTTP[^"]*)"', client.get("/Order/errors").text)
     page = text_of(client.get(html.unescape(link)))
     assert "4 tasks in this state were searched, 3 found." in page
     assert "o-other" not in page

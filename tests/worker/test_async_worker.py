@@ -454,8 +454,7 @@ def test_after_its_loop_was_closed_no_thread_looks_for_tasks_any_more(shop: Stop
         return not [each for each in threading.enumerate() if each.name.startswith("pynamodb_tracker finder")]
 
     loop = asyncio.new_event_loop()
-    worker = AsyncWorker({Order.confirm: nothing})
-    running = loop.create_task(worker.run())
+    running = loop.create_task(AsyncWorker({Order.confirm: nothing}).run())
     loop.run_until_complete(asyncio.wait([running], timeout=0.05))
     running.get_coro().close()  # what Python does when it drops the task
     # Otherwise asyncio logs an error when it is collected, in the middle of another test.

@@ -104,8 +104,7 @@ def test_a_base_exception_that_does_not_end_the_program_is_a_failure_and_the_wor
             raise asyncio.CancelledError
 
     Order.create_many(["cancelled", *(f"o-{number}" for number in range(5))])
-    tallies = Worker({Order.confirm: work}).run(until_idle=True)
-    assert tallies[Order.confirm].succeeded == 5
+    assert Worker({Order.confirm: work}).run(until_idle=True)[Order.confirm].succeeded == 5
     assert Order.get_task("cancelled").errors[0].type == "CancelledError"
 
 
@@ -213,8 +212,7 @@ def test_a_process_that_is_killed_before_it_begins_is_replaced_unless_all_are(
 
     monkeypatch.setattr(_Supervisor, "_start_one", start_one)
     monkeypatch.setattr(Backoff, "draw", lambda _: AT_ONCE)
-    worker = Worker({Order.confirm: print})
-    supervisor = _Supervisor(worker._settings, 0, Messages())
+    supervisor = _Supervisor(Worker({Order.confirm: print})._settings, 0, Messages())
     supervisor.thread.start()
     supervisor.thread.join(WAIT)
     assert (supervisor.has_ended, len(ends) - len(processes)) == (True, started)

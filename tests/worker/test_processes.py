@@ -5,6 +5,7 @@ import re
 import signal
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -58,8 +59,7 @@ def statuses(program: Program) -> dict[int, str]:
     program.send(signal.SIGUSR1)
     until(lambda: "\n".join(program.err[before:]).count("threads are busy") == 2)
     printed = program.err[before:]
-    pids = re.search(r"with the processes (\d+), (\d+)", "\n".join(printed))
-    assert pids is not None
+    pids: Any = re.search(r"with the processes (\d+), (\d+)", "\n".join(printed))
     lines = {int(pid): line for line in printed for pid in pids.groups() if f":{pid}:" in line}
     assert len(lines) == 2
     return lines
@@ -220,8 +220,7 @@ def test_a_process_that_never_begins_to_work_ends_the_worker(started: Programs) 
 
 def test_sys_exit_in_a_function_of_a_process_ends_the_worker_with_it(started: Programs) -> None:
     Order.create("exit-1")
-    program = started.start(processes=2)
-    assert program.wait() == 7
+    assert started.start(processes=2).wait() == 7
     assert Order.get_task("exit-1").state == Order.confirm.failed  # once: the other process had nothing to do with it
 
 

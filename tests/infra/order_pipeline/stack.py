@@ -73,8 +73,7 @@ def deploy() -> Stack:
     s3.put_object(Bucket=BUCKET, Key=KEY, Body=_zipped(CODE))
     table = _created("shop-tasks", _without_missing_outputs(_read("table.yaml")), TableName="orders")
     _created("shop-access", _read("policies.yaml"), TableArn=table.outputs["TableArn"])
-    template = transformed(packaged(BUCKET, KEY))
-    return _created("order-pipeline", template, **PARAMETERS)
+    return _created("order-pipeline", transformed(packaged(BUCKET, KEY)), **PARAMETERS)
 
 
 def _created(name: str, template: dict[str, Any], **parameters: str) -> Stack:
@@ -99,8 +98,7 @@ def _created(name: str, template: dict[str, Any], **parameters: str) -> Stack:
     found = client.describe_stack_resources(StackName=name)["StackResources"]
     ids = {each["LogicalResourceId"]: each.get("PhysicalResourceId", "") for each in found}
     assert ids.keys() == resources.keys()
-    outputs = {each["OutputKey"]: each["OutputValue"] for each in about["Outputs"]}
-    return Stack(name, template, ids, outputs)
+    return Stack(name, template, ids, {each["OutputKey"]: each["OutputValue"] for each in about["Outputs"]})
 
 
 def _read(name: str) -> dict[str, Any]:

@@ -101,8 +101,7 @@ def test_alarms_see_every_dead_letter_queue_every_function_and_the_index() -> No
 
 
 def test_the_dashboard_shows_metrics_of_what_is_deployed(stack: Stack) -> None:
-    client = boto3.client("cloudwatch")
-    body = client.get_dashboard(DashboardName="order-pipeline")["DashboardBody"]
+    body = boto3.client("cloudwatch").get_dashboard(DashboardName="order-pipeline")["DashboardBody"]
     assert "${" not in body
     widgets = json.loads(body)["widgets"]
     alarms = [

@@ -118,8 +118,7 @@ def _nothing_imported(account: Account, monkeypatch: pytest.MonkeyPatch) -> None
     """Let each command import the application itself, as a process of its own does; only the services are replaced."""
     for name in [name for name in sys.modules if name == "pipeline" or name.startswith("pipeline.")]:
         monkeypatch.delitem(sys.modules, name)
-    services = importlib.import_module("pipeline.services")
-    monkeypatch.setattr(services, "post", account.services.post)
+    monkeypatch.setattr(importlib.import_module("pipeline.services"), "post", account.services.post)
 
 
 @pytest.mark.parametrize("command", [*commands(PAGE)], ids=" ".join)

@@ -124,8 +124,7 @@ def test_an_order_survives_a_function_that_dies_at_any_moment(account: Account, 
             account.poll(its)
         wait_for_messages(account)
 
-        order = account.order.get_task(order_id)
-        assert order.state == account.order.deliver.succeeded, moment
+        assert account.order.get_task(order_id).state == account.order.deliver.succeeded, moment
         assert account.messages() == 0
         moment += 1
 

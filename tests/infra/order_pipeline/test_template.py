@@ -93,8 +93,7 @@ def test_functions_log_json_to_a_group_that_forgets() -> None:
 
 
 def test_each_function_has_a_role_of_its_own() -> None:
-    roles = [function["Role"]["Fn::GetAtt"][0] for function in FUNCTIONS.values()]
-    assert sorted(roles) == sorted(ROLES)
+    assert sorted([function["Role"]["Fn::GetAtt"][0] for function in FUNCTIONS.values()]) == sorted(ROLES)
 
 
 @pytest.mark.parametrize("role", ROLES)
@@ -125,8 +124,7 @@ def test_a_role_receives_from_its_queue_and_sends_to_the_queues_in_its_environme
 
 
 def test_only_the_entrance_may_send_to_the_first_queue_from_outside() -> None:
-    policy = RESOURCES["EntranceToQueues"]["Properties"]
-    [statement] = policy["PolicyDocument"]["Statement"]
+    [statement] = RESOURCES["EntranceToQueues"]["Properties"]["PolicyDocument"]["Statement"]
     assert statement["Condition"] == {"ArnEquals": {"aws:SourceArn": arn_of("OrderPlaced")}}
     [target] = RESOURCES["OrderPlaced"]["Properties"]["Targets"]
     assert [target["Arn"], target["DeadLetterConfig"]["Arn"]] == statement["Resource"]
@@ -169,8 +167,7 @@ def test_functions_can_be_deployed_gradually_as_the_how_to_says() -> None:
 
 
 def test_what_moto_does_not_make_is_listed_and_used() -> None:
-    types = {resource["Type"] for resource in RESOURCES.values()}
-    assert types >= UNKNOWN_TO_MOTO.keys()
+    assert {resource["Type"] for resource in RESOURCES.values()} >= UNKNOWN_TO_MOTO.keys()
 
 
 def test_the_table_that_is_deployed_is_the_one_that_functions_use(app: ModuleType) -> None:
