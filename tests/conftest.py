@@ -171,7 +171,6 @@ def in_ci() -> bool:
 
 
 def why_none(unavailable: EngineUnavailable) -> str:
-    """Return why there is no engine, and how to get one."""
     return f"{NO_ENGINE}{unavailable}\nTo get one: {HOW_TO_GET_ONE}."
 
 

@@ -75,7 +75,6 @@ class Text(NamedTuple):
 
 
 def texts_of_page(file: Path) -> Iterator[Text]:
-    """Yield the paragraphs of a page in Markdown or HTML."""
     source = file.read_text()
     for left_out in LEFT_OUT_OF_PAGES:
         source = left_out.sub(lambda found: " " + "\n" * found[0].count("\n"), source)

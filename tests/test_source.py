@@ -33,7 +33,6 @@ def _parsed() -> Iterator[None]:
 
 
 def each(kind: type[N]) -> Iterator[tuple[str, N]]:
-    """Yield the nodes of that kind, each with its module."""
     return ((module, node) for module, nodes in NODES.items() for node in nodes if isinstance(node, kind))
 
 

@@ -19,7 +19,6 @@ class Held:
         self._sent, self._answered = threading.Event(), threading.Event()
 
     def hold(self) -> None:
-        """Wait, in the thread of the request."""
         self._sent.set()
         assert self._answered.wait(PATIENCE)
 
@@ -28,7 +27,6 @@ class Held:
         assert await asyncio.to_thread(self._sent.wait, PATIENCE)
 
     def answer(self) -> None:
-        """Let the answer arrive."""
         self._answered.set()
 
 

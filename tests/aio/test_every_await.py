@@ -87,7 +87,6 @@ class Wire:
         self._original = Connection.dispatch
 
     def dispatch(self, connection: Connection, operation: str, request: Any) -> Any:
-        """Send a request."""
         with self._guard:
             self.sent += 1
             self.under_way += 1
@@ -112,7 +111,6 @@ class Complaints(logging.Handler):
         self.lines: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep a line."""
         self.lines.append(record.getMessage().partition("\n")[0])
 
     @contextlib.contextmanager
@@ -166,7 +164,6 @@ def struck(order: Any, block: str, case: Case) -> tuple[int, int, list[str]]:
 
 
 def cases(order: Any, block: str) -> Iterator[Case]:
-    """Yield every case of a block."""
     points, requests, broken = struck(order, block, Case(0, at_end=False, times=0, lost=0, applied=False))
     assert not broken, broken
     lost = [(0, False), *itertools.product(range(1, requests + 3), (False, True))]

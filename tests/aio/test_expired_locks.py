@@ -30,7 +30,6 @@ TEXT = "x" * 50_000
 
 @contextmanager
 def hooked(hook: Hook) -> Iterator[None]:
-    """Call the hook meanwhile."""
     remove = add_hook(hook)
     try:
         yield

@@ -63,7 +63,6 @@ def runs() -> Runs:
 
 @pytest.fixture
 def name() -> str:
-    """Return the name of a store that no other test has."""
     return uuid.uuid4().hex
 
 

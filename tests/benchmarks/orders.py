@@ -76,7 +76,6 @@ def add_entry(data: dict[str, Any]) -> None:
 
 
 def change_entry(data: dict[str, Any]) -> None:
-    """Change one of many entries, in place."""
     data["item-00000"]["sku"] = "none"
 
 

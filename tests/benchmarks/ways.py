@@ -32,9 +32,7 @@ class Way(Protocol):
 
     def claimed(self, task_id: str, data: dict[str, Any]) -> dict[str, Any]: ...
 
-    def create(self, task_id: str, data: dict[str, Any]) -> None:
-        """Make what there must be before a run."""
-        ...
+    def create(self, task_id: str, data: dict[str, Any]) -> None: ...
 
     def run(self, task_id: str, change: Change | None = None) -> None:
         """Claim it, change its data, and record a success."""

@@ -36,7 +36,6 @@ def marks(task: Any) -> list[Mark]:
 
 
 def report_crash(log: Log, error: BaseException, task_id: str, number: int) -> None:
-    """Report an error that no fault explains."""
     if outcome(error) == "crash" and not comes_from_nowhere(error):
         log.tell("crash", task_id, number, trace="".join(traceback.format_exception(error))[-3000:])
 

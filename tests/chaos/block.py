@@ -159,7 +159,6 @@ class Block:
         self.got_part(ctx, name, ctx.checkpoint(name, lambda: self.call_part(ctx, name)))
 
     def call_part(self, ctx: Any, name: str) -> int:
-        """Do a part, and return who has done it."""
         self.tell("call", name=name, key=ctx.key(name))
         fence: int = ctx.task.fence
         return fence

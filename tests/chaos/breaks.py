@@ -17,7 +17,6 @@ PROGRESS = [(fence, 1) for fence in range(1, 6)]
 
 
 def change(**facts: Any) -> Action:
-    """Change the row."""
     return lambda story: story.change(**facts)
 
 

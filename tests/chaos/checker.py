@@ -57,7 +57,6 @@ class Violation:
 
 
 def violations(history: History, final: Final) -> list[Violation]:
-    """Return all broken promises, in the order of the checks."""
     broken: list[Violation] = []
     for of_runs in OF_RUNS:
         broken += _named(of_runs.__name__, of_runs(history))

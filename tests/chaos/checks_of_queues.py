@@ -15,7 +15,6 @@ def is_at_rest(code: int) -> bool:
 
 
 def deleted(history: History) -> set[str]:
-    """Return the tasks that somebody may have deleted."""
     return {event.task for event in history.of_queues("command") if event.facts["what"] == "delete"}
 
 

@@ -46,7 +46,6 @@ class Process:
         return self.exitcode
 
     def dismiss(self) -> None:
-        """Tell it to end after its current run."""
         self._input.close()
 
     def end(self) -> None:
@@ -112,11 +111,9 @@ class Crew:
 
     @property
     def anybody(self) -> bool:
-        """Whether a worker is left that has not ended by itself."""
         return any(process.exitcode is None for process in self.processes.values())
 
     def dismiss(self) -> None:
-        """Let all workers finish, and wait for them."""
         for process in self.processes.values():
             process.dismiss()
         for number, process in list(self.processes.items()):

@@ -127,7 +127,6 @@ def delayed(draw: random.Random) -> Callable[[str, object, int], Action]:
 
 
 def problems(attempt: Attempt, row: Found) -> Iterator[str]:
-    """Yield the promises that a run and its row break."""
     told = [*attempt.notes, *attempt.lines]
     is_cancelled = attempt.kind == "cancel"
     if attempt.finished and row.state != DONE and not (told if is_cancelled else attempt.lines):

@@ -62,8 +62,6 @@ class ErrorsLogged(logging.Handler):
 
 @dataclass(frozen=True)
 class Interrupt:
-    """An exception and its time."""
-
     kind: str
     after: float
     """Seconds after the start of the run."""

@@ -34,7 +34,6 @@ def account_in(key: str) -> str:
 
 
 def marks(item: dict[str, Any]) -> Sequence[Mark]:
-    """Return an item's marks in order."""
     pairs = (mark["S"].split(".") for mark in item["marks"]["L"])
     return [(int(fence), int(number)) for fence, number in pairs]
 

@@ -28,7 +28,6 @@ class Blow:
 
 
 def blows(settings: Settings) -> list[Blow]:
-    """Return a run's blows in order."""
     draw = settings.drawn("nemesis")
     kills = [Blow(at, "kill", draw.randrange(settings.workers)) for at in _times(settings, draw, settings.kill_every)]
     frozen_until: dict[int, float] = {}
@@ -45,7 +44,6 @@ def blows(settings: Settings) -> list[Blow]:
 
 
 def _crashes(settings: Settings) -> list[Blow]:
-    """Return database crashes, each with its restart."""
     draw, found, up_again = settings.drawn("crashes"), list[Blow](), 0.0
     for at in _times(settings, draw, settings.crash_every):
         if at > up_again:
@@ -84,11 +82,9 @@ class Nemesis:
 
     @property
     def all_struck(self) -> bool:
-        """Whether each kind has struck."""
         return self.counts.keys() >= self._kinds
 
     def strike(self, passed: float) -> None:
-        """Strike every blow that is due."""
         while self._left and self._left[0].at <= passed:
             blow = self._left.pop(0)
             pid = self._crew.processes[blow.worker].pid
@@ -121,7 +117,6 @@ class Nemesis:
                 self._found(pid)
 
     def heal(self) -> None:
-        """Restart a crashed database."""
         if self._server and self._is_down:
             self._server.restart()
             self._is_down = False

@@ -28,7 +28,6 @@ class StepRule:
 
     @property
     def ignored(self) -> int:
-        """The code of a task ignored at this step."""
         return self.number + 3
 
 
@@ -47,7 +46,6 @@ def is_diverted(task_id: str) -> bool:
 
 
 def is_urgent(task_id: str) -> bool:
-    """Return whether a task is created urgent."""
     return int(task_id.rpartition("-")[2]) % 5 == 3
 
 
@@ -67,7 +65,6 @@ def behind(task_id: str, step: str) -> list[StepRule]:
 
 
 def skipped_steps(task_id: str, code: int) -> list[int]:
-    """Return the step numbers that a task with this code has skipped."""
     there, path = END if code == END else code - code % 10, {step.number for step in path_of(task_id)}
     return [rule.number for rule in STEPS if rule.number < there and rule.number not in path]
 

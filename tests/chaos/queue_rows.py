@@ -24,7 +24,6 @@ def groups_of(queues: Queues, rows: Iterable[QueueRow]) -> dict[str, GroupLeft]:
 
 
 def _asks(stored: dict[str, Any]) -> list[str]:
-    """Return the requests in a row, and in its pending request."""
     return [ask["S"] for ask in stored.get("asks", {"L": []})["L"]]
 
 

@@ -35,7 +35,6 @@ class Queues:
 
     @property
     def steps(self) -> list[Any]:
-        """The steps that workers run."""
         index, sale, report, member = self.index, self.sale, self.report, self.member
         steps = [index.gather, index.write, sale.sell, sale.ship, report.split, report.collect, report.recall]
         return [*steps, self.part.do, member.load, member.drive, self.bill.issue, self.bill.settle]

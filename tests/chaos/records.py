@@ -15,7 +15,6 @@ def append(task: Any, fence: int, number: int, size: int) -> None:
 
 
 def records(task: Any) -> list[Record]:
-    """Return a task's records in order."""
     return [(fence, number) for fence, number, _ in task.data.get("log", [])]
 
 

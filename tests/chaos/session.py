@@ -41,8 +41,6 @@ PAUSE_EVERY = 10.0
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of a run, and the broken promises."""
-
     settings: Settings
     violations: list[Violation]
     events: list[Event]

@@ -19,8 +19,6 @@ TASK = "parcel-0"
 
 @dataclass
 class Story:
-    """A history with its end, both mutable."""
-
     events: list[Event] = field(default_factory=list)
     history: History = field(default_factory=History)
     final: Final = field(default_factory=lambda: Final({}, Counter(), {}, {}))
@@ -38,7 +36,6 @@ class Story:
         return end
 
     def change(self, **facts: Any) -> None:
-        """Change the row, the index and the counts."""
         facts.setdefault("skipped_steps", skipped_steps(TASK, facts.get("code", self.row.code)))
         row = replace(self.row, **facts)
         self.final = replace(
@@ -51,11 +48,9 @@ class Story:
 
     @property
     def ledger(self) -> dict[str, Sequence[Mark]]:
-        """The task's accounts."""
         return self.final.ledger[TASK]
 
     def book(self, **accounts: Sequence[Mark]) -> None:
-        """Replace these accounts."""
         self.ledger.update(accounts)
 
     def tell(self, run: int, kind: str, **facts: Any) -> None:

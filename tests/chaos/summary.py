@@ -21,7 +21,6 @@ ORDERS = {"reopen", "ignore", "release", "released", "paused", "resume", "unread
 
 
 def lines(outcome: Outcome) -> Iterator[str]:
-    """Yield the events, and the broken promises."""
     settings, runs, rows = outcome.settings, outcome.history.runs, outcome.final.rows.values()
     claims = Counter(run.why or run.outcome for run in runs)
     ends = Counter(f"{run.end.what} {run.end.outcome}" for run in runs if run.end)

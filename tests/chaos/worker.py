@@ -63,8 +63,6 @@ class SkewedClock(clock.Clock):
 
 
 class Worker:
-    """One life of a worker."""
-
     def __init__(self, settings: Settings, log: Log, endpoint: str, *, calm: bool) -> None:
         self.settings = settings
         self.log = log

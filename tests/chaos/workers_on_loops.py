@@ -28,8 +28,6 @@ HEARTBEATS = 0.3
 
 
 class OnLoop(Worker):
-    """One life of a worker with an event loop."""
-
     def work(self) -> None:
         threading.Thread(target=self._listen, daemon=True).start()
         asyncio.run(self._main())
@@ -51,8 +49,6 @@ class OnLoop(Worker):
 
 
 class ByStart(OnLoop):
-    """A worker that starts each run itself."""
-
     async def _work(self) -> None:
         looking = asyncio.Lock()
         async with asyncio.TaskGroup() as group:
@@ -138,8 +134,6 @@ async def one(ctx: Any) -> None:
 
 
 class Ends(Hook):
-    """Records the outcome of each run."""
-
     def on_refuse(self, run: RunDetails) -> None:
         assert run.error is not None
         BLOCK.get().left_by(run.error)

@@ -12,7 +12,6 @@ STATUSES = ("pending", "in_progress", "failed", "succeeded", "ignored")
 
 
 def completed(line: str, of: str = "tests.cli.shop:Order") -> list[str]:
-    """Return what bash offers at the end of a line."""
     words = line.split(" ")
     variables = {
         "_PYNAMODB_TRACKER_COMPLETE": "complete_bash",

@@ -31,7 +31,6 @@ def test_the_table_of_the_page_has_what_the_functions_return() -> None:
 
 
 def row(load: Load) -> str:
-    """Return what the page has about a load."""
     found = size_for(load)
     units = (found.table_units, found.index_units, found.warm_index_units, found.quota_units)
     numbers = (load.rate, found.shards, found.shards_at_once, *units)

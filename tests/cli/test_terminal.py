@@ -36,7 +36,6 @@ _STEERING = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 @pytest.fixture(scope="module")
 def server(dynamodb: Engine) -> Iterator[Environment]:
-    """Have tasks in most states on the server."""
     with on_server(dynamodb) as environment:
         Order.create_many([*(f"bad-{n}" for n in range(8)), LONG, "lost-\x1b[31m", "bad-日本語日本語"])
         Order.pay.run_all(waver)

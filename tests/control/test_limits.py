@@ -96,7 +96,6 @@ def keepers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 @pytest.fixture
 def other() -> LimitSlots:
-    """Return what another process has."""
     return LimitSlots(SlotTable(BankTask.tracker.connection(), "bank", BankTask.tracker.margin))
 
 

@@ -20,7 +20,6 @@ def environment() -> dict[str, str]:
 
 
 def started(*arguments: str) -> subprocess.Popen[str]:
-    """Start the command."""
     return Forked(
         ["pynamodb_tracker", *arguments], env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

@@ -196,7 +196,6 @@ MOST_IN_ALL = 30_000
 
 
 def sections() -> dict[str, list[str]]:
-    """Return the pages of each section of the navigation."""
     found: dict[str, list[str]] = {}
     navigation = (ROOT / ".mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2].partition("\n\n")[0]
     for line in navigation.splitlines():
@@ -346,7 +345,6 @@ class Flat(ast.NodeTransformer):
 
 
 def condition(text: str) -> str:
-    """Return a condition in one form, whatever its brackets."""
     text = re.sub(r"\b(AND|OR|NOT|IN)\b", lambda word: word[0].lower(), text)
     text = re.sub(r"(?<![<>])=", "==", text).replace(":", "value_").replace("#", "_of_")
     return ast.unparse(Flat().visit(ast.parse(" ".join(text.split()), mode="eval")))

@@ -41,7 +41,6 @@ class ImageTask(Task):
 
 
 def script(name: str) -> dict[str, Any]:
-    """Load a script, as it is."""
     sys.path.insert(0, str(IMAGES))
     try:
         return runpy.run_path(str(IMAGES / f"{name}.py"))

@@ -334,7 +334,6 @@ sequenceDiagram
 
 @pytest.fixture(scope="module")
 def drawing() -> Callable[[str], str]:
-    """Load what draws the diagrams."""
     drawing: Callable[[str], str] = runpy.run_path(str(ROOT / "docs" / "site" / "diagrams.py"))["drawing"]
     return drawing
 

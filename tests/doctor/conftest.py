@@ -27,7 +27,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="module")
 def engine(request: pytest.FixtureRequest) -> Iterator[AsMade]:
-    """Make the tables on an engine."""
     with ExitStack() as stack:
         if request.param == "moto":
             stack.enter_context(Moto.of(ALL))
@@ -65,7 +64,6 @@ def archive(engine: AsMade) -> Iterator[type[Task]]:
 
 @pytest.fixture
 def local(engine: AsMade) -> Iterator[type[Task]]:
-    """Make a table with a local index."""
     with _restored(LocalTask, engine) as table:
         yield table
 

@@ -31,7 +31,6 @@ def by_hand() -> dict[str, Any]:
 
 
 def projecting(*names: str) -> dict[str, Any]:
-    """Return the table with this projection of the status index."""
     table = by_hand()
     projection = {"ProjectionType": "INCLUDE", "NonKeyAttributes": list(names)}
     table["GlobalSecondaryIndexes"]["status-index"] = (["status_key", "due_time"], projection)
@@ -39,7 +38,6 @@ def projecting(*names: str) -> dict[str, Any]:
 
 
 def client(model: type[Task]) -> Any:
-    """Return the botocore client of a table."""
     return model.tracker.connection().connection.client
 
 
@@ -71,7 +69,6 @@ def _keys(names: list[str]) -> list[dict[str, str]]:
 
 
 def there(model: type[Task]) -> dict[str, Any]:
-    """Return the server's description of the table."""
     described: dict[str, Any] = client(model).describe_table(TableName=model.Meta.table_name)["Table"]
     for each in (described, *described.get("GlobalSecondaryIndexes", ())):  # botocore's description of it has no 0
         each.get("ProvisionedThroughput", {}).pop("NumberOfDecreasesToday", None)
@@ -118,16 +115,13 @@ def answering(
 
 
 def worse(model: type[Task]) -> list[Finding]:
-    """Return what is wrong or dangerous."""
     return [finding for finding in examine(model) if finding.severity is not Severity.ADVICE]
 
 
 def one(model: type[Task], subject: str) -> Finding:
-    """Return the only finding about this."""
     (finding,) = [finding for finding in examine(model) if finding.subject == subject]
     return finding
 
 
 def subjects(model: type[Task]) -> set[str]:
-    """Return what there is something to say about."""
     return {finding.subject for finding in examine(model)}

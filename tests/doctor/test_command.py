@@ -207,7 +207,6 @@ FINDINGS = [
 
 @pytest.fixture
 def found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have one finding of each kind."""
     monkeypatch.setattr("pynamodb_tracker.cli.command.load_class", lambda _name: ShopTask)
     monkeypatch.setattr("pynamodb_tracker.cli.commands.set_up.examine", lambda _model: FINDINGS)
 

@@ -55,7 +55,6 @@ def waiting(clock: StoppedClock) -> None:
 
 
 def lose(task_id: str) -> None:
-    """Delete a task past the library."""
     client(DeskTask).delete_item(TableName="desk-of-the-doctor", Key=Page.tracker.key(task_id))
 
 

@@ -73,7 +73,6 @@ class Rows:
         self.numbers = count()
 
     def put(self, items: Sequence[Item]) -> None:
-        """Store rows, or overwrite them."""
         for at in range(0, len(items), 25):
             writes = [{"PutRequest": {"Item": item}} for item in items[at : at + 25]]
             assert not self.client.batch_write_item(RequestItems={self.table: writes})["UnprocessedItems"]
@@ -88,7 +87,6 @@ class Rows:
         return [found.get(key["task_id"]["S"]) for key in keys]
 
     def alone(self, operation: str, request: Item) -> Told:
-        """Send a write as a request of its own."""
         send = getattr(self.client, operation[:-4].lower() + "_item")
         try:
             answer = send(TableName=self.table, ReturnValuesOnConditionCheckFailure="ALL_OLD", **request)
@@ -99,7 +97,6 @@ class Rows:
         return "done", own(answer.get("Attributes"))
 
     def together(self, operation: str, requests: Sequence[Item]) -> list[Told]:
-        """Send writes as statements, 25 in each request."""
         entries = []
         for request in requests:
             statement: Any = partiql.statement(operation, {"TableName": self.table, **request})
@@ -116,7 +113,6 @@ class Rows:
 
 
 def own(item: Item | None) -> Item | None:
-    """Return a row without its key."""
     return item and {name: value for name, value in item.items() if name not in {"task_id", "use_case_id"}}
 
 

@@ -529,14 +529,12 @@ class Fragile:
         self._inbox = SimpleQueue[str]()
 
     def put(self, message: str) -> None:
-        """Send a message."""
         if message == "answered" and not Fragile.struck:
             Fragile.struck = True
             raise Interrupted
         self._inbox.put(message)
 
     def get(self, timeout: float) -> str:
-        """Return the next message."""
         return self._inbox.get(timeout=timeout)
 
 

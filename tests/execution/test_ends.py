@@ -150,8 +150,6 @@ TIMES: tuple[tuple[Time, bool], ...] = (SOON, AT_LAST, NEVER, TOO_LATE, ("none",
 
 @dataclass
 class Row:
-    """One row of the table."""
-
     run: Run
     end: End
     fault: Fault

@@ -52,7 +52,6 @@ def declared(*parameters: str, model: type[Task] = ShopTask) -> dict[str, Any]:
 
 @cache
 def _requested(model: type[Task]) -> str:
-    """Return what `create_table` asks for, as JSON."""
     with local_table(model):
         model.delete_table()
         with recorded(model) as requests:

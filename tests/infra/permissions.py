@@ -12,8 +12,6 @@ from botocore.client import BaseClient
 
 @dataclass(frozen=True, order=True)
 class Permission:
-    """An action on the table, or on its index."""
-
     action: str
     on: Literal["table", "index"]
 

@@ -45,7 +45,6 @@ class Template:
         return resolved
 
     def outputs(self) -> dict[str, dict[str, Any]]:
-        """Return the outputs that there are, unresolved."""
         return {key: output for key, output in self.source["Outputs"].items() if self._is_there(output)}
 
     def body(self) -> str:

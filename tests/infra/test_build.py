@@ -86,7 +86,6 @@ def test_each_function_can_be_imported_from_what_is_built(wheel: Path, tmp_path:
 
 
 def commands() -> list[tuple[str, str]]:
-    """Return the lines of blocks that are commands, each with its page."""
     pages = [*Page.all(), Page(INFRA / "README.md")]
     kinds = {"console", "sh", "dockerfile"}
     return [(page.name, block.text) for page in pages for block in page.blocks() if block.language in kinds]

@@ -29,28 +29,23 @@ class Telemetry:
         self._removals: list[Callable[[], None]] = []
 
     def instrument(self, **options: Any) -> Callable[[], None]:
-        """Call `instrument` with these providers."""
         remove = instrument(tracer_provider=self.tracers, meter_provider=self.meters, **options)
         self._removals.append(remove)
         return remove
 
     @property
     def tracer(self) -> Tracer:
-        """The application's own."""
         return self.tracers.get_tracer("shop")
 
     @property
     def spans(self) -> list[ReadableSpan]:
-        """All spans that have ended."""
         return [*self._exporter.get_finished_spans()]
 
     @property
     def runs(self) -> list[ReadableSpan]:
-        """Those of runs."""
         return [span for span in self.spans if span.name.startswith("run ")]
 
     def points(self, name: str) -> list[Any]:
-        """Return the data points of a metric."""
         data = self._reader.get_metrics_data()
         return [
             point
@@ -62,7 +57,6 @@ class Telemetry:
         ]
 
     def close(self) -> None:
-        """Remove what was instrumented."""
         for remove in self._removals:
             remove()
         self.tracers.shutdown()
@@ -74,7 +68,6 @@ engine = opened(ShopTask)
 
 @pytest.fixture
 def shop(engine: Engine) -> Iterator[None]:
-    """Give the test empty tables."""
     yield
     engine.empty()
 

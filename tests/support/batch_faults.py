@@ -74,7 +74,6 @@ def responds_to_each(code: str) -> Fault:
 
 
 def without_rows(_request: Request, send: Send) -> Answer:
-    """Remove the rows from all responses and refusals."""
     answer = send()
     for response in answer["Responses"]:
         response.pop("Item", None)

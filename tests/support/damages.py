@@ -55,7 +55,6 @@ class Damage(NamedTuple):
 
     @property
     def named(self) -> str:
-        """The attribute's name in the class."""
         return {"v": "format_version"}.get(self.attribute, self.attribute)
 
     @property

@@ -9,7 +9,6 @@ from pynamodb_tracker import DefinitionError, Step, Task, UseCase
 
 
 def new_table(name: str = "Shop", /, **meta: Any) -> Any:
-    """Return a table for a single test."""
     settings = {"table_name": "shop", "region": "us-east-1", **meta}
     return types.new_class(name, (Task,), exec_body=lambda namespace: namespace.update(Meta=type("Meta", (), settings)))
 
@@ -22,7 +21,6 @@ def declare(name: str = "Order", /, *bases: type, **namespace: Any) -> Any:
 
 
 def refusal(name: str = "Order", /, *bases: type, **namespace: Any) -> str:
-    """Return the text of the DefinitionError that such a class raises."""
     with pytest.raises(DefinitionError) as caught:
         declare(name, *bases, **namespace)
     return str(caught.value)

@@ -40,7 +40,6 @@ def orders(endpoint: str, table: str, name: str, *, is_new: bool = False) -> Any
 
 
 def work(order: Any) -> Starts:
-    """Reserve in a worker."""
     worker = Worker({order.reserve: _reserve}, threads=2, max_poll_interval=timedelta(seconds=0.2))
     when_stopped.append(worker.stop)
     worker.run()
@@ -48,7 +47,6 @@ def work(order: Any) -> Starts:
 
 
 def batch(order: Any) -> Starts:
-    """Reserve in batches."""
     while not stopped.wait(0.05):
         order.reserve.run_all(_reserve, limit=5)
     return starts

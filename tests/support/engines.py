@@ -33,7 +33,6 @@ only_dynoxide = pytest.mark.parametrize("engine", [pytest.param("dynoxide", mark
 
 
 def is_moto(model: type[Task]) -> bool:
-    """Return whether the table of this model is moto's."""
     return getattr(model.Meta, "host", None) is None
 
 

@@ -201,7 +201,6 @@ def _answer(order: Any, task_id: str, arm: Arm) -> None:
 
 
 def slots_of(order: Any, name: str) -> SlotTable:
-    """Return a limit's slots for this test."""
     return SlotTable(order.tracker.connection(), f"{order.tracker.use_case.name} {name}", order.tracker.margin)
 
 

@@ -12,8 +12,6 @@ LOCK = timedelta(minutes=5)
 
 
 def table_at(endpoint: str, table: str, margin: timedelta) -> Any:
-    """Return the class for a table on an engine."""
-
     class TableTask(Task):
         class Meta:
             table_name = table
@@ -34,7 +32,6 @@ def orders(
     name: str = "order",
     **options: Any,
 ) -> Any:
-    """Return a use case with two steps."""
     shop = table_at(endpoint, table, margin)
 
     class Order(shop):  # type: ignore[misc,valid-type]  # the base is created by this call

@@ -21,7 +21,6 @@ class StandingClock(StoppedClock):
     """A clock that never moves, so waiting for it never ends."""
 
     def sleep(self, seconds: float) -> None:  # noqa: ARG002 - it does not matter how long
-        """Let other threads run."""
         time.sleep(0.001)
 
 

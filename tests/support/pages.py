@@ -28,8 +28,6 @@ class Block:
 
 @dataclass(frozen=True)
 class Page:
-    """A Markdown file in the repository."""
-
     path: Path
 
     @classmethod
@@ -78,7 +76,6 @@ class Page:
         return [span for line in self.prose() for span in _SPAN.findall(line)]
 
     def anchors(self) -> set[str]:
-        """Return the anchors that GitHub makes for the headings."""
         titles = [line.lstrip("#").strip() for line in self.prose() if re.match(r"#{1,6} ", line)]
         slugs = [re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles]
         seen: Counter[str] = Counter()

@@ -49,8 +49,6 @@ def orders(endpoint: str, table: str, name: str, lock_for: float, margin: float)
 
 
 def noting(starts: Starts, step: str) -> Callable[..., None]:
-    """Return a step function that notes when it begins."""
-
     def work(ctx: Any, _event: object = None) -> None:
         starts.append((step, ctx.task.task_id, threading.get_ident(), time.time()))
         stopped.wait(processes.TIMEOUT if ctx.task.task_id == "long" else 0.05)
@@ -59,7 +57,6 @@ def noting(starts: Starts, step: str) -> Callable[..., None]:
 
 
 def work(order: Any) -> Starts:
-    """Run a worker for both steps."""
     starts: Starts = []
     worker = Worker(
         {step: noting(starts, step.name) for step in (order.reserve, order.ship)},

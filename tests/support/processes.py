@@ -91,7 +91,6 @@ class Crew:
         self.workers: list[Worker] = []
 
     def start(self, *command: str) -> Worker:
-        """Start one worker, which waits to be released."""
         self.workers.append(Worker(self.settings, *command))
         return self.workers[-1]
 
@@ -107,7 +106,6 @@ class Crew:
 
 @contextlib.contextmanager
 def crew(*settings: Any) -> Iterator[Crew]:
-    """Yield a crew, and end all its processes afterwards."""
     workers = Crew(*settings)
     try:
         yield workers

@@ -32,7 +32,6 @@ def arrive(proxy: Proxy, late: Hold) -> Exchange:
 
 
 def targets(proxy: Proxy) -> list[str]:
-    """Return the operations that the proxy has seen, in order."""
     return [exchange.target for exchange in proxy.log]
 
 

@@ -95,7 +95,6 @@ def in_group(**stored: Any) -> Order:
 
 
 def claim_of(step: Any, **stored: Any) -> Claim[Order]:
-    """Return a claim for a run of the step."""
     return Claim(step, row(lock_expire_time={"S": TIME}, **stored), "t")
 
 
@@ -130,13 +129,11 @@ def writes_of_deliver() -> dict[str, PreparedWrite]:
 
 
 def rendered(step: StepStatements[Order], write: Transition) -> PreparedWrite:
-    """Return a write as the step renders it."""
     step.complete(write, "o")
     return write.render(step.table)
 
 
 def committed(success: Transition) -> Transition:
-    """Return a success as a transaction sends it."""
     success.add(when.later_save(), saves=1)
     return success
 

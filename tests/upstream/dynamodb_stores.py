@@ -36,7 +36,6 @@ class AppTask(Task):
 
 @pytest.fixture(scope="session")
 def dynamodb_table() -> Iterator[type[Task]]:
-    """Create the table."""
     with local_table(AppTask) if ENGINE == "moto" else nullcontext():
         AppTask.create_table(wait=True)
         yield AppTask

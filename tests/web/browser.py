@@ -34,7 +34,6 @@ def path_of_chromium() -> str:
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """Start a browser, or skip the test."""
     path = path_of_chromium()
     from playwright.sync_api import sync_playwright  # noqa: PLC0415 - it may be missing
 
@@ -101,7 +100,6 @@ class Visitor:
         self.page.on("request", lambda sent: None if sent.url.startswith(self.home) else add(f"to {sent.url}"))
 
     def open(self, path: str) -> Page:
-        """Go to an address of the page."""
         self.page.goto(path)
         return self.page
 

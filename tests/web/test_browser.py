@@ -66,7 +66,6 @@ Visit = Callable[..., AbstractContextManager[Visitor]]
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Start a browser once."""
     with chromium() as browser:
         yield browser
 

@@ -69,8 +69,6 @@ def seconds(monkeypatch: pytest.MonkeyPatch) -> Seconds:
 
 
 class Asked:
-    """Counts how often it is asked."""
-
     def __init__(self) -> None:
         self.times = 0
 

@@ -26,7 +26,6 @@ def pile(dynamodb: Local) -> Iterator[Engine]:
 
 @pytest.fixture
 def page(pile: Engine, monkeypatch: pytest.MonkeyPatch) -> TestClient:
-    """Open the page; a scan is an error."""
     sdk = dynamodb(pile.tables[0])
     send = sdk._make_api_call
 

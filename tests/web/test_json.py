@@ -20,7 +20,6 @@ MORE = ["/workers", "/Order/group?name=g", "/Order/tasks?step=ship&state=failed&
 
 
 def leaves(found: Any) -> list[Any]:
-    """Return the keys and values of a document."""
     if isinstance(found, dict):
         return [*found, *(leaf for each in found.values() for leaf in leaves(each))]
     return [leaf for each in found for leaf in leaves(each)] if isinstance(found, list) else [found]

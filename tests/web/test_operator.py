@@ -54,7 +54,6 @@ class Operator:
 
     @property
     def text(self) -> str:
-        """What the page says."""
         return text_of(self.page)
 
 

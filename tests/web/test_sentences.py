@@ -24,7 +24,6 @@ APP = "tests.web.shop:Order"
 
 
 def rows(matches: Callable[[Order], object]) -> list[Order]:
-    """Return all orders that match, from a scan of the table."""
     return [task for task in all_tasks(Order) if matches(task)]
 
 
@@ -33,7 +32,6 @@ def refuse(_: ExecutionContext[Any]) -> None:
 
 
 def fail(*task_ids: str) -> None:
-    """Let orders fail at ship."""
     for task_id in task_ids:
         Order.create(task_id, state=Order.ship.pending)
         with pytest.raises(CarrierError):

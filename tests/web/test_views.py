@@ -59,7 +59,6 @@ VIEWS = [
 
 
 def text_of(answer: Any) -> str:
-    """Return what a page says, without its tags."""
     main = re.search(r"<main.*</main>", answer.text, re.DOTALL)
     return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", main[0] if main else answer.text)).split())
 

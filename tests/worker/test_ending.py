@@ -128,8 +128,6 @@ def test_the_first_ctrl_c_after_a_call_of_stop_waits_too(stopping: threading.Eve
 
 
 class Closed(StringIO):
-    """A stream that nobody reads any more."""
-
     def write(self, _: str) -> int:
         raise BrokenPipeError
 

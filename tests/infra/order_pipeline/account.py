@@ -26,8 +26,6 @@ DEAD_LETTERS = (*(f"{name}DeadLetters" for name in STEPS), "UndeliveredEvents")
 
 @dataclass(frozen=True)
 class Context:
-    """The context of an invocation, by the stopped clock."""
-
     clock: StoppedClock
     deadline: datetime
     aws_request_id: str

@@ -38,7 +38,6 @@ class Stack:
     _targets: list[tuple[dict[str, Any], list[str]]] = field(default_factory=list)
 
     def client(self, service: str) -> Any:
-        """Return a client of a service, which is built once."""
         if service not in self._clients:
             self._clients[service] = boto3.client(service)
         return self._clients[service]
