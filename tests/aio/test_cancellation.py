@@ -16,7 +16,7 @@ import pytest
 from pynamodb_tracker import AsyncContext, GiveUp, LockLostError, RetryLater, TaskNotFoundError
 from pynamodb_tracker.aio import pool
 from pynamodb_tracker.model import hydration
-from tests.aio.slow_requests import held
+from tests.aio.slow_requests import Held, held
 from tests.support.shop import Order
 
 pytestmark = pytest.mark.usefixtures("table")
@@ -193,81 +193,54 @@ def test_what_a_block_raises_while_it_is_cancelled_is_what_is_recorded() -> None
     assert state() == ("confirm_payment failed", 1)
 
 
+async def cancelled_while(request: Held, block: Callable[[Any], Awaitable[object]]) -> asyncio.CancelledError:
+    """Cancel a run again and again while this request of it is sent, and return what it raises after the answer."""
+    task = asyncio.create_task(Order.confirm_payment.arun("o-1", block))
+    await request.sent()
+    for _ in range(3):
+        task.cancel()
+        await asyncio.sleep(0)
+    assert not task.done()
+    request.answer()
+    with pytest.raises(asyncio.CancelledError) as cancelled:
+        await task
+    return cancelled.value
+
+
+def cancel_while(number: int, block: Callable[[Any], Awaitable[object]], operation: str = "UpdateItem") -> Any:
+    with held(number, operation) as request:
+        return asyncio.run(cancelled_while(request, block))
+
+
 def test_a_cancel_during_the_claim_waits_for_it_and_releases_the_task() -> None:
     Order.create("o-1")
-
-    async def main() -> None:
-        with held(1) as claim:
-            task = asyncio.create_task(Order.confirm_payment.arun("o-1", wait_forever))
-            await claim.sent()
-            for _ in range(3):
-                task.cancel()
-                await asyncio.sleep(0)
-            assert not task.done()
-            claim.answer()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-
-    asyncio.run(main())
-    assert state() == ("confirm_payment pending", 0)
-    assert Order.get_task("o-1").fence == 1
+    cancel_while(1, wait_forever)
+    assert (*state(), Order.get_task("o-1").fence) == ("confirm_payment pending", 0, 1)
 
 
 def test_a_cancel_during_a_claim_that_is_refused_is_raised_with_a_note() -> None:
-    async def main() -> None:
-        with held(1, "GetItem") as claim:
-            task = asyncio.create_task(Order.confirm_payment.arun("o-1", wait_forever))
-            await claim.sent()
-            task.cancel()
-            claim.answer()
-            with pytest.raises(asyncio.CancelledError) as cancelled:
-                await task
-            assert TaskNotFoundError.__name__ in cancelled.value.__notes__[0]
-            assert isinstance(cancelled.value.__cause__, TaskNotFoundError)
-
-    asyncio.run(main())
+    cancelled = cancel_while(1, wait_forever, "GetItem")
+    assert TaskNotFoundError.__name__ in cancelled.__notes__[0]
+    assert isinstance(cancelled.__cause__, TaskNotFoundError)
 
 
 def test_a_cancel_during_the_end_records_the_end_and_is_raised() -> None:
     Order.create("o-1")
-
-    async def main() -> None:
-        with held(2) as success:
-            task = asyncio.create_task(Order.confirm_payment.arun("o-1", nothing))
-            await success.sent()
-            for _ in range(3):
-                task.cancel()
-                await asyncio.sleep(0)
-            assert not task.done()
-            success.answer()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-
-    asyncio.run(main())
+    cancel_while(2, nothing)
     assert state() == ("ship pending", 0)
 
 
 @pytest.mark.parametrize("error", [None, RetryLater(timedelta(0)), GiveUp("no use")], ids=repr)
 def test_a_cancel_during_an_end_that_is_refused_is_raised_with_a_note(error: Exception | None) -> None:
+    async def lose(_ctx: object) -> None:
+        await Order.confirm_payment.aignore("o-1", reason="wrong", even_running=True)
+        if error is not None:
+            raise error
+
     Order.create("o-1")
-
-    async def main() -> None:
-        async def lose(_ctx: object) -> None:
-            await Order.confirm_payment.aignore("o-1", reason="wrong", even_running=True)
-            if error is not None:
-                raise error
-
-        with held(3) as success:  # after the claim and the ignore
-            task = asyncio.create_task(Order.confirm_payment.arun("o-1", lose))
-            await success.sent()
-            task.cancel()
-            success.answer()
-            with pytest.raises(asyncio.CancelledError) as cancelled:
-                await task
-            assert "wrong" in cancelled.value.__notes__[0]
-            assert isinstance(cancelled.value.__cause__, LockLostError)
-
-    asyncio.run(main())
+    cancelled = cancel_while(3, lose)  # after the claim and the ignore
+    assert "wrong" in cancelled.__notes__[0]
+    assert isinstance(cancelled.__cause__, LockLostError)
     assert state() == ("confirm_payment ignored", 1)
 
 
@@ -279,39 +252,19 @@ class EmptyError(ValueError):
 
 
 def test_a_cancel_during_an_end_has_the_error_of_that_as_its_cause_even_if_it_is_false() -> None:
-    Order.create("o-1")
-
     async def catch(ctx: AsyncContext[Order]) -> None:
         with suppress(EmptyError):
             async with ctx.transaction(succeed=True):
                 raise EmptyError
 
-    async def main() -> None:
-        with held(2) as failure:
-            task = asyncio.create_task(Order.confirm_payment.arun("o-1", catch))
-            await failure.sent()
-            task.cancel()
-            failure.answer()
-            with pytest.raises(asyncio.CancelledError) as cancelled:
-                await task
-            assert isinstance(cancelled.value.__cause__, EmptyError)
-
-    asyncio.run(main())
+    Order.create("o-1")
+    assert isinstance(cancel_while(2, catch).__cause__, EmptyError)
 
 
 def test_a_cancel_while_a_claim_is_undone_is_raised_once_the_task_is_released() -> None:
     Order.create("o-1", data={"scan": "x" * 500_000})
-
-    async def main() -> None:
-        with held(2) as release, mock.patch.object(hydration, "fill", side_effect=OSError("no network")):
-            task = asyncio.create_task(Order.confirm_payment.arun("o-1", wait_forever))
-            await release.sent()
-            task.cancel()
-            release.answer()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-
-    asyncio.run(main())
+    with mock.patch.object(hydration, "fill", side_effect=OSError("no network")):
+        cancel_while(2, wait_forever)
     assert state() == ("confirm_payment pending", 0)
 
 
@@ -342,25 +295,14 @@ def test_a_second_cancel_does_not_interrupt_the_release() -> None:
 
 
 def test_a_cancel_during_a_save_waits_for_it() -> None:
+    async def block(ctx: AsyncContext[Order]) -> None:
+        ctx.task.amount = 5
+        await ctx.save()
+        pytest.fail("it was cancelled meanwhile")
+
     Order.create("o-1")
-
-    async def main() -> None:
-        async def block(ctx: AsyncContext[Order]) -> None:
-            ctx.task.amount = 5
-            await ctx.save()
-            pytest.fail("it was cancelled meanwhile")
-
-        with held(2) as save:
-            task = asyncio.create_task(Order.confirm_payment.arun("o-1", block))
-            await save.sent()
-            task.cancel()
-            save.answer()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-
-    asyncio.run(main())
-    assert state() == ("confirm_payment pending", 0)
-    assert Order.get_task("o-1").amount == 5
+    cancel_while(2, block)
+    assert (*state(), Order.get_task("o-1").amount) == ("confirm_payment pending", 0, 5)
 
 
 def test_a_claim_that_no_thread_has_begun_is_not_sent() -> None:

@@ -87,12 +87,8 @@ def test_ctrl_c_while_the_claim_is_sent_locks_nothing(applied: bool) -> None:  #
 @pytest.mark.parametrize("applied", [False, True], ids=["before it arrived", "after it was applied"])
 def test_ctrl_c_while_the_success_is_sent_loses_no_finished_work(applied: bool) -> None:  # noqa: FBT001 - a parameter
     Parcel.create("o-1")
-    with (
-        through(AppTask, interrupting(2, applied=applied)),
-        pytest.raises(KeyboardInterrupt),
-        Parcel.sort.start("o-1") as ctx,
-    ):
-        ctx.task.data["paid"] = True
+    with through(AppTask, interrupting(2, applied=applied)), pytest.raises(KeyboardInterrupt):
+        Parcel.sort.run("o-1", lambda ctx: ctx.task.data.update(paid=True))
     task = Parcel.get_task("o-1")
     assert (task.state, task.data) == (Parcel.sort.succeeded, {"paid": True})
 

@@ -25,6 +25,7 @@ from tests.support.workers import raising
 
 Answer = Callable[[str, dict[str, Any]], dict[str, Any]]
 ROW = {"task_id": {"S": "as it is"}}
+PLAIN = {"Attributes": {"by": {"S": "UpdateItem"}}}
 HELD = {"Error": {"Code": "ConditionalCheckFailed", "Message": "no", "Item": ROW}}
 
 
@@ -122,7 +123,7 @@ def test_writes_of_several_threads_leave_in_one_request_after_a_probe(engine: En
 
 
 def test_the_write_of_a_lone_thread_is_a_plain_request_at_once(engine: Engine) -> None:
-    assert Threads(engine, 1).send(write("a")) == [{"Attributes": {"by": {"S": "UpdateItem"}}}]
+    assert Threads(engine, 1).send(write("a")) == [PLAIN]
     assert engine.sent == [("UpdateItem", 0)]
 
 
@@ -142,7 +143,7 @@ def test_a_hurried_write_shortens_the_timeouts_of_no_other(engine: Engine, monke
         table, soon = cast("TableConnection", engine), datetime.now(UTC)
         urgent = pool.submit(threads.batcher.dispatch, table, "UpdateItem", write("c"), soon)
         assert threads.send(write("a"), write("b")) == [{"Attributes": {"id": {"S": each}}} for each in "ab"]
-        assert urgent.result(60) == {"Attributes": {"by": {"S": "UpdateItem"}}}
+        assert urgent.result(60) == PLAIN
     assert hurried.sent == [("UpdateItem", 0)]
 
 
@@ -222,7 +223,7 @@ def test_one_bad_value_lets_each_write_go_alone_and_turns_nothing_off(engine: En
     for _ in range(5):
         bad, good = threads.send(write("bad"), write("good"))
         assert bad.response["Error"]["Code"] == "ValidationException"
-        assert good == {"Attributes": {"by": {"S": "UpdateItem"}}}
+        assert good == PLAIN
     assert engine.sent.count(("BatchExecuteStatement", 2)) == 5
 
 
@@ -234,20 +235,6 @@ def each_invalid(operation: str, request: dict[str, Any]) -> dict[str, Any]:
     return {"Responses": [invalid for _ in request["Statements"]]}
 
 
-@pytest.mark.parametrize("answer", [refusing("ValidationException"), each_invalid], ids=["as a whole", "each"])
-def test_an_engine_that_refuses_valid_statements_is_not_asked_forever_and_one_warning_says_why(
-    engine: Engine, caplog: pytest.LogCaptureFixture, answer: Answer
-) -> None:
-    engine.answer = answer
-    threads = Threads(engine, 2)
-    for _ in range(5):
-        assert threads.send(write("a"), write("b")) == [{"Attributes": {"by": {"S": "UpdateItem"}}}] * 2
-    assert engine.sent.count(("BatchExecuteStatement", 2)) == 3
-    assert [record.levelname for record in caplog.records] == ["WARNING"]
-    assert caplog.messages[0].startswith("writes are sent one by one, not up to 25 in a request: ")
-    assert "ValidationException" in caplog.messages[0] or "no such syntax" in caplog.messages[0]
-
-
 def test_a_probe_without_an_answer_is_sent_once_for_all_writes_of_a_request(engine: Engine) -> None:
     def lose(operation: str, request: dict[str, Any]) -> dict[str, Any]:
         if operation == "BatchExecuteStatement":
@@ -255,42 +242,48 @@ def test_a_probe_without_an_answer_is_sent_once_for_all_writes_of_a_request(engi
         return applied(operation, request)
 
     engine.probed = lose
-    assert (
-        Threads(engine, 3).send(write("a"), write("b"), write("c")) == [{"Attributes": {"by": {"S": "UpdateItem"}}}] * 3
-    )
+    assert Threads(engine, 3).send(write("a"), write("b"), write("c")) == [PLAIN] * 3
     assert engine.sent.count(("BatchExecuteStatement", 1)) == 1
 
 
-@pytest.mark.parametrize("code", ["AccessDeniedException", "UnknownOperationException"])
-def test_a_request_that_is_not_allowed_or_known_is_sent_once_with_one_warning(
-    engine: Engine, caplog: pytest.LogCaptureFixture, code: str
-) -> None:
-    engine.answer = refusing(code)
-    threads = Threads(engine, 2)
-    for _ in range(3):
-        assert len(threads.send(write("a"), write("b"))) == 2
-    assert engine.sent.count(("BatchExecuteStatement", 2)) == 1
-    assert [record.levelname for record in caplog.records] == ["WARNING"]
-    assert code in caplog.messages[0]
+def responding(response: dict[str, Any]) -> Answer:
+    return lambda *_: {"Responses": [response]}
 
 
 @pytest.mark.parametrize(
-    ("answer", "why"),
+    ("who", "answer", "asked", "why"),
     [
-        ({"Error": {"Code": "ValidationError", "Message": "no"}}, "got the response ValidationError without the item"),
-        ({"Error": {"Code": "ConditionalCheckFailed"}}, "the response ConditionalCheckFailed without the item"),
+        ("answer", refusing("ValidationException"), (2, 3), "ValidationException"),
+        ("answer", each_invalid, (2, 3), "no such syntax"),
+        ("answer", refusing("AccessDeniedException"), (2, 1), "AccessDeniedException"),
+        ("answer", refusing("UnknownOperationException"), (2, 1), "UnknownOperationException"),
+        (
+            "probed",
+            responding({"Error": {"Code": "ValidationError", "Message": "no"}}),
+            (1, 3),
+            "got the response ValidationError without the item",
+        ),
+        (
+            "probed",
+            responding({"Error": {"Code": "ConditionalCheckFailed"}}),
+            (1, 3),
+            "the response ConditionalCheckFailed without the item",
+        ),
     ],
+    ids=["invalid as a whole", "each invalid", "not allowed", "not known", "an invalid probe", "a probe without item"],
 )
-def test_a_probe_that_is_refused_in_another_way_is_given_up_with_one_warning(
-    engine: Engine, caplog: pytest.LogCaptureFixture, answer: dict[str, Any], why: str
+def test_an_engine_that_refuses_valid_statements_is_not_asked_forever_and_one_warning_says_why(
+    engine: Engine, caplog: pytest.LogCaptureFixture, *, who: str, answer: Answer, asked: tuple[int, int], why: str
 ) -> None:
-    engine.probed = lambda *_: {"Responses": [answer]}
+    setattr(engine, who, answer)
     threads = Threads(engine, 2)
     for _ in range(5):
-        assert threads.send(write("a"), write("b")) == [{"Attributes": {"by": {"S": "UpdateItem"}}}] * 2
-    assert engine.sent.count(("BatchExecuteStatement", 1)) == 3
+        assert threads.send(write("a"), write("b")) == [PLAIN] * 2
+    statements, times = asked
+    assert engine.sent.count(("BatchExecuteStatement", statements)) == times
     assert [record.levelname for record in caplog.records] == ["WARNING"]
-    assert caplog.messages[0].endswith(why)
+    assert caplog.messages[0].startswith("writes are sent one by one, not up to 25 in a request: ")
+    assert why in caplog.messages[0]
 
 
 def test_threads_that_find_out_at_the_same_time_log_one_warning(
@@ -312,23 +305,17 @@ def test_threads_that_find_out_at_the_same_time_log_one_warning(
     assert len(caplog.messages) == 1
 
 
-def test_a_request_refused_for_what_is_wrong_with_single_ones_too_turns_nothing_off(engine: Engine) -> None:
-    engine.answer = raising(error("ExpiredTokenException"))
+@pytest.mark.parametrize("code", ["ExpiredTokenException", "ThrottlingException"])
+def test_a_request_that_fails_as_single_ones_would_fails_for_each_and_turns_nothing_off(
+    engine: Engine, code: str
+) -> None:
+    engine.answer = refusing(code)
     threads = Threads(engine, 2)
     for _ in range(4):
         answers = threads.send(write("a"), write("b"))
-        assert [each.response["Error"]["Code"] for each in answers] == ["ExpiredTokenException"] * 2
+        assert [each.response["Error"]["Code"] for each in answers] == [code] * 2
     engine.answer = applied
     assert threads.send(write("a"), write("b")) == [{"Attributes": {"id": {"S": each}}} for each in "ab"]
-
-
-def test_a_throttled_request_is_throttled_for_each_and_turns_nothing_off(engine: Engine) -> None:
-    engine.answer = refusing("ThrottlingException")
-    threads = Threads(engine, 2)
-    for _ in range(4):
-        answers = threads.send(write("a"), write("b"))
-        assert [each.response["Error"]["Code"] for each in answers] == ["ThrottlingException"] * 2
-    assert engine.sent.count(("BatchExecuteStatement", 2)) == 4
 
 
 def test_an_engine_ignoring_conditions_gets_single_requests(engine: Engine, caplog: pytest.LogCaptureFixture) -> None:
@@ -458,7 +445,7 @@ def test_an_engine_without_rows_gets_single_requests(engine: Engine, caplog: pyt
     threads = Threads(engine, 2)
     failed = threads.send(write("a"), write("b"))
     assert [(was_repeated(each), may_be_applied(each)) for each in failed] == [(False, True)] * 2
-    assert threads.send(write("a"), write("b")) == [{"Attributes": {"by": {"S": "UpdateItem"}}}] * 2
+    assert threads.send(write("a"), write("b")) == [PLAIN] * 2
     assert caplog.messages == [
         "writes are sent one by one, not up to 25 in a request: the engine returns no rows for statements"
     ]
@@ -512,7 +499,7 @@ def test_a_forked_child_waits_for_no_thread_of_its_parent(engine: Engine) -> Non
             with threads.batcher.pausing():
                 answer = threads.batcher.dispatch(table, "UpdateItem", write("a"), None)
             first, second = Threads(engine, 2).send(write("a"), write("b"))
-            os._exit(0 if answer == {"Attributes": {"by": {"S": "UpdateItem"}}} and first != second else 1)
+            os._exit(0 if answer == PLAIN and first != second else 1)
     assert os.waitpid(child, 0)[1] == 0
 
 
