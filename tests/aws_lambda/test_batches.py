@@ -18,6 +18,16 @@ handler = handles(Order.ship, task_id="order_id")(ship)
 BROKEN = {"broken": "no paper"}
 
 
+def taking(clock: StoppedClock, seconds: float) -> Any:
+    """Return a handler whose function takes that long."""
+
+    def slow(ctx: ExecutionContext[Order], event: Any) -> None:
+        ship(ctx, event)
+        clock.advance(timedelta(seconds=seconds))
+
+    return handles(Order.ship, task_id="order_id")(slow)
+
+
 def test_only_what_failed_is_redelivered(context: Context) -> None:
     ready("o-1", "o-2", "o-3")
     assert names(handler(sqs(bare("o-1"), bare("o-2", **BROKEN), bare("o-3")), context)) == ["m-2"]
@@ -120,12 +130,7 @@ def test_groups_of_a_standard_queue_keep_no_order(context: Context) -> None:
 
 def test_no_message_is_begun_when_the_invocation_is_about_to_end(clock: StoppedClock) -> None:
     ready("o-1", "o-2", "o-3")
-
-    @handles(Order.ship, task_id="order_id")
-    def slow(ctx: ExecutionContext[Order], event: Any) -> None:
-        ship(ctx, event)
-        clock.advance(timedelta(seconds=2.2))
-
+    slow = taking(clock, 2.2)
     answer = slow(sqs(bare("o-1"), bare("o-2"), bare("o-3")), Context(clock, 3))
 
     assert names(answer) == ["m-2", "m-3"]
@@ -141,12 +146,7 @@ def test_the_first_message_is_begun_however_short_the_invocation_is(clock: Stopp
 def test_no_message_is_begun_that_would_not_end_if_it_takes_as_long_as_the_third_longest(clock: StoppedClock) -> None:
     ids = [f"o-{number}" for number in range(5)]
     ready(*ids)
-
-    @handles(Order.ship, task_id="order_id")
-    def slow(ctx: ExecutionContext[Order], event: Any) -> None:
-        ship(ctx, event)
-        clock.advance(timedelta(seconds=10))
-
+    slow = taking(clock, 10)
     assert names(slow(sqs(*map(bare, ids)), Context(clock, 45))) == ["m-5"]
 
 
@@ -165,12 +165,7 @@ def test_one_message_that_was_frozen_says_nothing_about_the_others(clock: Stoppe
 def test_slow_messages_of_earlier_invocations_do_not_keep_the_first_of_the_next_waiting(clock: StoppedClock) -> None:
     ids = [f"o-{number}" for number in range(5)]
     ready(*ids)
-
-    @handles(Order.ship, task_id="order_id")
-    def slow(ctx: ExecutionContext[Order], event: Any) -> None:
-        ship(ctx, event)
-        clock.advance(timedelta(seconds=10))
-
+    slow = taking(clock, 10)
     slow(sqs(*map(bare, ids[:3])), Context(clock, 60))
     assert names(slow(sqs(*map(bare, ids[3:])), Context(clock, 15))) == ["m-2"]
 
@@ -250,7 +245,7 @@ def test_records_of_two_kinds_are_no_batch(context: Context) -> None:
 
 def test_a_message_is_begun_when_just_enough_time_is_left(clock: StoppedClock) -> None:
     ready("o-1", "o-2", "o-3")
-    slow = handles(Order.ship, task_id="order_id")(lambda _ctx, _event: clock.advance(timedelta(seconds=10)))
+    slow = taking(clock, 10)
     assert names(slow(sqs(bare("o-1"), bare("o-2"), bare("o-3")), Context(clock, 20))) == ["m-3"]
 
 

@@ -74,33 +74,29 @@ def test_every_request_of_an_invocation_ends_half_a_second_before_it(
     assert times == []  # nothing ends these before the timeouts of the client
 
 
-def test_a_throttled_claim_ends_with_the_invocation(clock: StoppedClock, monkeypatch: pytest.MonkeyPatch) -> None:
-    def throttle(*_: Any, **__: Any) -> Any:
-        raise ClientError({"Error": {"Code": "ThrottlingException", "Message": "slow down"}}, "UpdateItem")
-
-    monkeypatch.setattr(SharedConnection, "dispatch", throttle)
-    monkeypatch.setattr("pynamodb_tracker.dynamodb.retries.jittered_pause", lambda *_, **__: 0.4)
-    begun = clock.now()
-    with pytest.raises(UpdateError, match="slow down"):
-        handler(bare("o-1"), Context(clock, 2.5))
-    assert clock.now() - begun == timedelta(seconds=0.8)  # another try takes a second, and half a second is left
-
-
-def test_a_large_create_is_not_repeated_after_the_end(clock: StoppedClock, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("operation", "options", "error"),
+    [
+        ("UpdateItem", {}, UpdateError),
+        ("TransactWriteItems", {"create_if_missing": lambda _: {"data": {"scan": "x" * 700_000}}}, TransactWriteError),
+    ],
+    ids=["claim", "create with large data"],
+)
+def test_a_throttled_write_is_not_repeated_beyond_the_invocation(
+    clock: StoppedClock, monkeypatch: pytest.MonkeyPatch, *, operation: str, options: Any, error: type[Exception]
+) -> None:
     dispatch = SharedConnection.dispatch
 
-    def throttle(connection: SharedConnection, operation: str, *given: Any, **named: Any) -> Any:
-        if operation == "TransactWriteItems":
+    def throttle(connection: SharedConnection, asked: str, *given: Any, **named: Any) -> Any:
+        if asked == operation:
             raise ClientError({"Error": {"Code": "ThrottlingException", "Message": "slow down"}}, operation)
-        return dispatch(connection, operation, *given, **named)
+        return dispatch(connection, asked, *given, **named)
 
     monkeypatch.setattr(SharedConnection, "dispatch", throttle)
     monkeypatch.setattr("pynamodb_tracker.dynamodb.retries.jittered_pause", lambda *_, **__: 0.4)
-    large = handles(Order.ship, task_id="order_id", create_if_missing=lambda _: {"data": {"scan": "x" * 700_000}})(ship)
     begun = clock.now()
-
-    with pytest.raises(TransactWriteError, match="slow down"):
-        large(bare("o-1"), Context(clock, 2.5))
+    with pytest.raises(error, match="slow down"):
+        handles(Order.ship, task_id="order_id", **options)(ship)(bare("o-1"), Context(clock, 2.5))
     assert clock.now() - begun == timedelta(seconds=0.8)  # another try takes a second, and half a second is left
 
 

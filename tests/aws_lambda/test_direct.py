@@ -1,6 +1,5 @@
 """One task per event: how the caller is answered."""
 
-import sys
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -20,7 +19,7 @@ from pynamodb_tracker import (
 from pynamodb_tracker.aws_lambda import Invocation, Replies, UnreadableEventError, handles
 from pynamodb_tracker.testing import StoppedClock
 from tests.aws_lambda.events import bare, eventbridge
-from tests.aws_lambda.shop import REQUEST, Broken, Context, Order, ignored, ready, ship
+from tests.aws_lambda.shop import REQUEST, Broken, Context, Order, ignored, ready, ship, states
 from tests.support.workers import FrozenError, die, raising
 
 DONE = {"task_id": "o-1", "use_case_id": "order", "state": "deliver pending"}
@@ -128,13 +127,6 @@ def test_an_ignored_task_is_an_error_to_a_caller_and_none_to_a_trigger_that_retr
         direct(bare("o-1"), context)
     assert asynchronous(bare("o-1"), context) == answer
     assert by_bus(eventbridge("o-1"), context) == answer
-
-
-def test_a_frozen_exception_leaves_as_it_is(context: Context) -> None:
-    handler = handles(Order.ship, task_id="order_id")(raising(FrozenError("it broke")))
-    ready("o-1")
-    with pytest.raises(FrozenError):
-        handler({"order_id": "o-1"}, context)
 
 
 def test_a_failure_leaves_and_the_next_event_is_the_next_attempt(context: Context) -> None:
@@ -313,14 +305,6 @@ def test_the_function_gets_the_custom_payload(context: Context) -> None:
         handler(eventbridge("o-1", broken="no paper"), context)
 
 
-def test_the_function_may_raise_the_error_of_unreadable_events_itself(context: Context) -> None:
-    ready()
-    handler = handles(Order.ship, task_id="order_id")(raising(UnreadableEventError("no size in it")))
-    with pytest.raises(UnreadableEventError, match="no size in it"):
-        handler(bare("o-1"), context)
-    assert Order.get_task("o-1").state == Order.ship.failed
-
-
 def test_a_function_that_starts_a_task_itself_fails_with_its_refusal(context: Context) -> None:
     ready()
     ready("o-2")
@@ -333,14 +317,6 @@ def test_a_function_that_starts_a_task_itself_fails_with_its_refusal(context: Co
     with pytest.raises(TaskLockedError):
         handler(bare("o-1"), context)
     assert Order.get_task("o-1").state == Order.ship.failed
-
-
-def test_an_order_to_end_gives_the_task_back_and_leaves(context: Context) -> None:
-    ready()
-    handler = handles(Order.ship, task_id="order_id")(raising(KeyboardInterrupt))
-    with pytest.raises(KeyboardInterrupt):
-        handler(bare("o-1"), context)
-    assert Order.get_task("o-1").state == Order.ship.pending
 
 
 def test_what_the_function_returned_is_no_answer_where_that_could_not_be_recorded(context: Context) -> None:
@@ -376,18 +352,24 @@ def test_a_state_machine_that_hands_on_an_event_of_a_bus_listens_if_the_handler_
         handler(eventbridge("o-1"), context)
 
 
-def test_a_coroutine_that_is_not_awaited_fails_the_attempt(context: Context) -> None:
+async def unawaited() -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("function", "error", "state"),
+    [
+        (raising(FrozenError("it broke")), FrozenError("it broke"), "ship failed"),
+        (raising(UnreadableEventError("no size in it")), UnreadableEventError("no size in it"), "ship failed"),
+        (raising(KeyboardInterrupt("now")), KeyboardInterrupt("now"), "ship pending"),
+        (raising(SystemExit(3)), SystemExit(3), "ship failed"),
+        (lambda _ctx, _event: unawaited(), TypeError("returned an awaitable"), "ship failed"),
+    ],
+    ids=["frozen", "of the library", "Ctrl-C", "exit", "not awaited"],
+)
+def test_what_the_function_raises_leaves_as_it_is_and_is_recorded(
+    function: Any, error: BaseException, state: str, context: Context
+) -> None:
     ready()
-
-    async def work() -> None: ...
-
-    with pytest.raises(TypeError, match="returned an awaitable"):
-        handles(Order.ship, task_id="order_id")(lambda _ctx, _event: work())(bare("o-1"), context)
-    assert Order.get_task("o-1").state == Order.ship.failed
-
-
-def test_a_function_that_exits_has_failed(context: Context) -> None:
-    ready()
-    with pytest.raises(SystemExit):
-        handles(Order.ship, task_id="order_id")(lambda _ctx, _event: sys.exit(3))(bare("o-1"), context)
-    assert Order.get_task("o-1").state == Order.ship.failed
+    with pytest.raises(type(error), match=str(error)):
+        handles(Order.ship, task_id="order_id")(function)(bare("o-1"), context)
+    assert states("o-1") == [state]

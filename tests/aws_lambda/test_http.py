@@ -56,19 +56,8 @@ def test_a_repeated_request_gets_the_same_response(request_of: Callable[..., Eve
     ready()
 
     responses = [handler(request_of(order()), context) for _ in range(3)]
-
-    assert (
-        responses
-        == [
-            {
-                "statusCode": 200,
-                "headers": {"content-type": "application/json"},
-                "body": '{"label": "L-1"}',
-                "isBase64Encoded": False,
-            }
-        ]
-        * 3
-    )
+    expected = {"statusCode": 200, "headers": JSON, "body": '{"label": "L-1"}', "isBase64Encoded": False}
+    assert responses == [expected] * 3
     json.dumps(responses)
     assert Order.get_task("o-1").attempt == 0
 
@@ -220,18 +209,9 @@ def test_the_function_may_return_the_response_itself_and_a_repeated_request_gets
     create = handles(Order.ship, task_id="body.order_id", store_result=True)(lambda _ctx, _event: created)
 
     responses = [create(rest_api(order()), context) for _ in range(2)]
-
+    headers = {**JSON, "location": "/labels/1"}
     assert (
-        responses
-        == [
-            {
-                "statusCode": 201,
-                "headers": {"content-type": "application/json", "location": "/labels/1"},
-                "body": '{"label": "L-1"}',
-                "isBase64Encoded": False,
-            }
-        ]
-        * 2
+        responses == [{"statusCode": 201, "headers": headers, "body": '{"label": "L-1"}', "isBase64Encoded": False}] * 2
     )
 
 

@@ -48,15 +48,21 @@ def test_connect_builds_the_client_and_sends_nothing(built: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("AWS_LAMBDA_FUNCTION_NAME", "ship"), ("AWS_EXECUTION_ENV", "AWS_Lambda_python3.13")]
+    ("name", "value", "expected"),
+    [
+        ("AWS_LAMBDA_FUNCTION_NAME", "ship", ["dynamodb", "sqs"]),
+        ("AWS_EXECUTION_ENV", "AWS_Lambda_python3.13", ["dynamodb", "sqs"]),
+        ("AWS_EXECUTION_ENV", "AWS_ECS_FARGATE", []),
+    ],
 )
-def test_in_lambda_a_handler_builds_its_clients_at_import(
-    built: list[str], monkeypatch: pytest.MonkeyPatch, name: str, value: str
+def test_a_handler_builds_its_clients_at_import_in_lambda_alone(
+    built: list[str], monkeypatch: pytest.MonkeyPatch, name: str, value: str, expected: list[str]
 ) -> None:
+    monkeypatch.delenv("AWS_LAMBDA_FUNCTION_NAME", raising=False)
     monkeypatch.setenv(name, value)
     handles(Order.ship, task_id="order_id", next_queue_url=URL)(ship)
     retry_handler(Order.ship, lambda _: None)
-    assert built == ["dynamodb", "sqs"]
+    assert built == expected
 
 
 def test_the_first_invocation_builds_no_client(
@@ -69,14 +75,6 @@ def test_the_first_invocation_builds_no_client(
     built.clear()
     handler(bare("o-1"), Context(clock))
     assert built == ["UpdateItem", "UpdateItem"]
-
-
-def test_elsewhere_a_handler_builds_no_client_at_import(built: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("AWS_LAMBDA_FUNCTION_NAME", raising=False)
-    monkeypatch.setenv("AWS_EXECUTION_ENV", "AWS_ECS_FARGATE")
-    handles(Order.ship, task_id="order_id", next_queue_url=URL)(ship)
-    retry_handler(Order.ship, lambda _: None)
-    assert built == []
 
 
 def test_copies_of_a_snapshot_draw_numbers_of_their_own() -> None:

@@ -202,9 +202,7 @@ def test_an_odd_error_brings_its_traceback(
         handler(sqs(bare("o-1")), context)
 
     [record] = caplog.records
-    assert record.levelname == "ERROR"
-    assert record.exc_info is not None
-    assert record.exc_info[0] is OSError
+    assert (record.levelname, record.exc_info and record.exc_info[0]) == ("ERROR", OSError)
 
 
 @pytest.mark.parametrize(

@@ -305,11 +305,17 @@ def test_threads_that_find_out_at_the_same_time_log_one_warning(
     assert len(caplog.messages) == 1
 
 
-@pytest.mark.parametrize("code", ["ExpiredTokenException", "ThrottlingException"])
+@pytest.mark.parametrize(
+    ("code", "answer"),
+    [
+        ("ExpiredTokenException", raising(error("ExpiredTokenException"))),
+        ("ThrottlingException", refusing("ThrottlingException")),
+    ],
+)
 def test_a_request_that_fails_as_single_ones_would_fails_for_each_and_turns_nothing_off(
-    engine: Engine, code: str
+    engine: Engine, code: str, answer: Answer
 ) -> None:
-    engine.answer = refusing(code)
+    engine.answer = answer
     threads = Threads(engine, 2)
     for _ in range(4):
         answers = threads.send(write("a"), write("b"))
