@@ -61,50 +61,37 @@ def due_times(store: DynamoDBJobStore) -> list[int]:
     return [each.time for each in store._table.due_items()]
 
 
-def test_a_pause_while_a_job_runs_stands(loop: DynamoDBJobStore, firing: Any, person: DynamoDBJobStore) -> None:
-    change(person, next_run_time=None)
-    move_on(loop, firing)
-    assert stored().next_run_time is None
-    assert due_times(loop) == []
+def move_on_and_out(store: DynamoDBJobStore, job: Any) -> None:
+    """Do what the loop does after it has submitted a job for the last time."""
+    store.remove_job(job.id)
 
 
-def test_a_new_time_while_a_job_runs_stands(loop: DynamoDBJobStore, firing: Any, person: DynamoDBJobStore) -> None:
-    change(person, next_run_time=at(3600))
-    move_on(loop, firing)
-    assert stored().next_run_time == person.get_next_run_time() == at(3600)
-
-
-def test_a_new_name_while_a_job_runs_is_kept_and_its_time_moves_on(
-    loop: DynamoDBJobStore, firing: Any, person: DynamoDBJobStore
+@pytest.mark.parametrize(
+    ("act", "go_on", "left"),
+    [
+        (lambda person: change(person, next_run_time=None), move_on, [("nothing", None, 0)]),
+        (lambda person: change(person, next_run_time=at(3600)), move_on, [("nothing", 3600, 1)]),
+        (lambda person: change(person, name="renamed"), move_on, [("renamed", 60, 1)]),
+        (lambda person: person.remove_job("j-1"), move_on, []),
+        (lambda person: change(person, next_run_time=at(3600)), move_on_and_out, [("nothing", 3600, 1)]),
+        (lambda person: change(person, name="renamed"), move_on_and_out, []),
+    ],
+    ids=["pause", "time", "name", "removal", "time in the last run", "name in the last run"],
+)
+def test_a_change_while_a_job_runs_stands_and_its_time_moves_on_unless_that_was_changed(
+    loop: DynamoDBJobStore,
+    firing: Any,
+    person: DynamoDBJobStore,
+    *,
+    act: Callable[[DynamoDBJobStore], None],
+    go_on: Callable[[DynamoDBJobStore, Any], None],
+    left: list[tuple[str, int | None, int]],
 ) -> None:
-    change(person, name="renamed")
-    move_on(loop, firing)
-    assert (stored().name, stored().next_run_time) == ("renamed", at(60))
-    assert len(due_times(loop)) == 1
-
-
-def test_a_job_removed_while_it_runs_is_gone(loop: DynamoDBJobStore, firing: Any, person: DynamoDBJobStore) -> None:
-    person.remove_job("j-1")
-    move_on(loop, firing)
-    assert stored() is None
-    assert due_times(loop) == []
-
-
-def test_a_job_that_runs_for_the_last_time_and_gets_another_time_is_not_removed(
-    loop: DynamoDBJobStore, firing: Any, person: DynamoDBJobStore
-) -> None:
-    change(person, next_run_time=at(3600))
-    loop.remove_job(firing.id)
-    assert stored().next_run_time == at(3600)
-
-
-def test_a_job_that_is_renamed_while_it_runs_for_the_last_time_is_removed(
-    loop: DynamoDBJobStore, firing: Any, person: DynamoDBJobStore
-) -> None:
-    change(person, name="renamed")
-    loop.remove_job(firing.id)
-    assert stored() is None
-    assert due_times(loop) == []
+    act(person)
+    go_on(loop, firing)
+    job, due_ones = stored(), due_times(loop)
+    expected = [(name, seconds and at(seconds), number) for name, seconds, number in left]
+    assert ([(job.name, job.next_run_time, len(due_ones))] if job else due_ones) == expected
 
 
 def test_a_change_that_meets_the_end_of_a_run_does_not_bring_back_the_time_that_has_run(

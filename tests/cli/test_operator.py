@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from pynamodb_tracker import ExecutionContext, LockLostError, Repeat
+from pynamodb_tracker import ExecutionContext, Repeat
 from pynamodb_tracker.testing import StoppedClock
 from tests.cli.command import Screen, read, run, run_on
 from tests.cli.shop import Invoice, Order
@@ -172,12 +172,6 @@ def test_a_schedule_that_stands_still_is_marked_as_overdue(store: StoppedClock) 
     store.advance(timedelta(hours=19, minutes=5))
     ended = run("schedules", of=TABLE)
     assert (ended.code, ended.lines[1].endswith("overdue for 19h")) == (1, True), ended.lines
-
-
-def test_a_running_order_is_cancelled_with_one_command() -> None:
-    with pytest.raises(LockLostError), Order.pay.start(Order.create("o-1").task_id):
-        assert run("cancel", "o-1", "--even-running", "--reason", "the customer called").code == 0
-    assert Order.get_task("o-1").state == Order.cancelled
 
 
 def test_how_late_the_steps_are_is_one_command(store: StoppedClock) -> None:

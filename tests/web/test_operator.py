@@ -151,18 +151,6 @@ def test_whether_the_nightly_run_happened_and_what_it_made(open_page: Open, shop
     assert "Last run succeeded 0s ago, created 3 tasks, for" in ada.text
 
 
-@pytest.mark.usefixtures("shop")
-def test_all_tasks_of_a_customer(open_page: Open) -> None:
-    Order.create("o-1", customer="c-7")
-    Order.create("o-2", customer="c-7")
-    Refund.create("r-1", customer="c-7")
-    Order.create("o-3", customer="c-8")
-    ada = Operator(open_page())
-    ada.show("/find", id="customer=c-7")
-    assert [each in ada.text for each in ("o-1", "o-2", "r-1", "o-3")] == [True, True, True, False]
-    assert ada.clicks <= 2
-
-
 @pytest.mark.usefixtures("trouble")
 def test_what_is_stuck_and_why_and_what_grows_is_on_the_first_page(open_page: Open) -> None:
     ada = Operator(open_page(), "/")

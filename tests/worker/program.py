@@ -28,8 +28,6 @@ def work(ctx: ExecutionContext[Any]) -> None:
     elif ctx.task.task_id.startswith("hold"):
         while Parcel.sort.pending.count() == 0:
             time.sleep(0.02)
-    elif ctx.task.task_id.startswith("short"):
-        time.sleep(0.05)
     elif ctx.task.task_id.startswith("nap"):
         time.sleep(0.6)
     elif ctx.task.task_id.startswith("poison"):
@@ -48,8 +46,6 @@ worker = Worker({Order.confirm: work})
 def main() -> None:
     logging.basicConfig(level=logging.INFO)
     options: dict[str, Any] = json.loads(sys.argv[1])
-    if options.pop("broken", False):
-        os.environ["SHOP_MARGIN"] = "odd"  # which the processes do not understand
     until_idle = options.pop("until_idle", False)
     options |= {name: timedelta(seconds=options[name]) for name in ("grace", "max_poll_interval") if name in options}
     global worker  # noqa: PLW0603 - as programs of one module have it

@@ -77,21 +77,6 @@ def test_a_deployment_of_a_web_service_releases_the_tasks_of_its_worker(started:
     assert (task.state, task.attempt) == (Order.confirm.pending, 0)
 
 
-@pytest.mark.parametrize("processes", PROCESSES)
-def test_sigterm_while_it_works_leaves_no_task_in_progress(started: Programs, processes: int) -> None:
-    Order.create_many(f"hold-{number}" for number in range(10))
-    program = started.start(threads=2, processes=processes)
-    program.hear()
-    program.send(signal.SIGTERM)
-    until(lambda: "starting no new tasks" in "".join(program.err))
-    Parcel.create("release")
-    assert program.wait() == 0
-    assert Order.confirm.in_progress.count() == 0
-    ran = [task for task, _ in program.said_at_the_end() if task != "ended"]
-    assert Order.ship.pending.count() == len(ran) + 1 <= 2 * processes
-    assert Order.confirm.pending.count() == 10 - len(ran) - 1
-
-
 def test_what_hangs_longer_than_the_grace_time_is_given_back(started: Programs) -> None:
     Order.create_many(["hang-1", "hang-2"])
     program = started.start(threads=2, processes=2, grace=0.1)
@@ -156,30 +141,6 @@ def test_two_workers_on_one_step_share_its_tasks_and_run_each_once(started: Prog
     assert min(map(len, ran)) >= 4
 
 
-def test_processes_share_the_tasks_and_add_up_what_they_did(started: Programs) -> None:
-    Order.create_many(f"short-{number:03}" for number in range(12))
-    program = started.start(processes=2, threads=2, until_idle=True)
-    assert program.wait() == 0
-    *ran, (ended, tally) = program.said_at_the_end()
-    assert ended == "ended"
-    assert tally.startswith("12 succeeded, 0 failed, 0 ignored, ")
-    assert len(ran) == 12
-    assert str(program.pid) not in {pid for _, pid in ran}
-
-
-@pytest.mark.parametrize("processes", PROCESSES)
-def test_a_second_ctrl_c_ends_it_at_once(started: Programs, processes: int) -> None:
-    Order.create("hang-1")
-    program = started.start(processes=processes, grace=3600)
-    [worker] = heard(program, "hang-1").values()
-    os.killpg(program.pid, signal.SIGINT)  # as a terminal does
-    until(lambda: "starting no new tasks" in "".join(program.err))
-    os.killpg(program.pid, signal.SIGINT)
-    assert program.wait() in (-signal.SIGINT, 130)  # as Python ends by a KeyboardInterrupt
-    assert has_ended(worker)
-    assert Order.get_task("hang-1").state == Order.confirm.in_progress
-
-
 def test_processes_end_when_their_parent_is_killed_and_give_back_what_they_run(started: Programs) -> None:
     Order.create_many(["hang-1", "hang-2"])
     program = started.start(processes=2, grace=0.1)
@@ -210,12 +171,6 @@ def test_stop_in_a_function_of_a_process_stops_the_worker(started: Programs) -> 
     program.hear()
     assert program.wait() == 0
     assert Order.ship.pending.count() == 1
-
-
-def test_a_process_that_never_begins_to_work_ends_the_worker(started: Programs) -> None:
-    program = started.start(processes=2, broken=True)
-    assert program.wait() == 1
-    assert "before it began to work: check its output" in "\n".join(program.err)
 
 
 def test_sys_exit_in_a_function_of_a_process_ends_the_worker_with_it(started: Programs) -> None:
