@@ -48,7 +48,6 @@ def test_a_function_that_raises_an_error_of_the_library_fails_its_record(context
     answer = handles(Order.ship, task_id="order_id", create_if_missing=True)(broken)(
         sqs(bare("o-1"), bare("o-2")), context
     )
-
     assert (names(answer), ran) == (["m-1", "m-2"], ["o-1", "o-2"])
     assert states("o-1", "o-2") == ["ship failed"] * 2
     assert Order.get_task("o-1").errors[-1].type == type(error).__name__
@@ -132,7 +131,6 @@ def test_no_message_is_begun_when_the_invocation_is_about_to_end(clock: StoppedC
     ready("o-1", "o-2", "o-3")
     slow = taking(clock, 2.2)
     answer = slow(sqs(bare("o-1"), bare("o-2"), bare("o-3")), Context(clock, 3))
-
     assert names(answer) == ["m-2", "m-3"]
     assert states("o-2", "o-3") == ["ship pending"] * 2
     assert Order.get_task("o-2").attempt == 0
@@ -193,7 +191,6 @@ def test_an_error_of_the_table_leaves_other_messages_alone(context: Context, mon
         return start(task_id, **more)
 
     monkeypatch.setattr(Order.ship, "start", starts)
-
     assert names(handler(sqs(bare("o-1"), bare("o-2")), context)) == ["m-1"]
     assert states("o-2") == ["deliver pending"]
 

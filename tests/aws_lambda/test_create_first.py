@@ -45,7 +45,6 @@ def test_tasks_for_which_no_time_is_left_are_created_and_a_schedule_runs_them(
         clock.advance(timedelta(seconds=10))
 
     event = sqs(*(bare(task_id, amount=7) for task_id in IDS), "{")
-
     assert names(slow(event, Context(clock, 35))) == ["m-4", "m-5", "m-6"]
     assert "no time left for 3 records from m-4 on: they will be redelivered. 2 of their tasks were" in caplog.text
     assert [(task.task_id, task.state, task.amount) for task in Order.get_many(IDS[3:])] == [

@@ -109,7 +109,6 @@ def test_of_two_deliveries_at_once_one_runs_and_the_other_gets_its_answer(contex
         Order.confirm, task_id="order_id", create_if_missing=attributes, store_result=True, must_match="size"
     )
     got.append(second(lambda *_: "second")(bare("o-1", size="XL"), context))
-
     assert got == ["first", "first"]
     task: Any = Order.get_task("o-1")
     assert (task.amount, task.fence) == (None, 1)
@@ -257,7 +256,6 @@ def test_the_row_is_checked_together_with_its_lock(context: Context) -> None:
     sizes = range(400_000, 409_600)
     size = sizes[bisect_left(sizes, True, key=is_too_large) - 1]  # noqa: FBT003 - the first one that is too large
     handler = handles(Order.confirm, task_id="order_id", create_if_missing=lambda _: {"label": "x" * size})(ship)
-
     with pytest.raises(UnreadableEventError, match="ValueNotStorableError for 'label'"):
         handler(bare("o-000000"), context)
 

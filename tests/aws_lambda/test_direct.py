@@ -131,14 +131,12 @@ def test_an_ignored_task_is_an_error_to_a_caller_and_none_to_a_trigger_that_retr
 
 def test_a_failure_leaves_and_the_next_event_is_the_next_attempt(context: Context) -> None:
     ready()
-
     for handler in (direct, asynchronous):
         with pytest.raises(Broken):
             handler(bare("o-1", broken="no paper"), context)
         Order.ship.reopen("o-1")
     with pytest.raises(Broken):
         by_bus(eventbridge("o-1", broken="no ink"), context)
-
     task = Order.get_task("o-1")
     assert (task.state, task.last_error) == (Order.ship.failed, "Broken: no ink")
 
@@ -208,7 +206,6 @@ def test_a_task_whose_invocation_was_ended_is_free_once_that_would_be_over(clock
         patch.setattr("pynamodb_tracker.execution.run.Run.__exit__", lambda *_: False)
         with pytest.raises(Killed):
             dies(bare("o-1"), Context(clock, 30))
-
     clock.advance(timedelta(seconds=31))
     with pytest.raises(TaskLockedError):
         direct(bare("o-1"), Context(clock, 30))
@@ -241,7 +238,6 @@ def test_without_a_context_the_lock_lasts_as_the_step_says(clock: StoppedClock) 
         lambda ctx, _event: seen.append((ctx.lock_expire_time - clock.now(), ctx.task.worker))
     )
     handler(bare("o-1"), None)
-
     [(lasts, worker)] = seen
     assert lasts == timedelta(minutes=5)
     assert worker != REQUEST

@@ -54,7 +54,6 @@ every = pytest.mark.parametrize("request_of", [rest_api, http_api, function_url,
 @every
 def test_a_repeated_request_gets_the_same_response(request_of: Callable[..., Event], context: Context) -> None:
     ready()
-
     responses = [handler(request_of(order()), context) for _ in range(3)]
     expected = {"statusCode": 200, "headers": JSON, "body": '{"label": "L-1"}', "isBase64Encoded": False}
     assert responses == [expected] * 3
@@ -207,7 +206,6 @@ def test_the_function_may_return_the_response_itself_and_a_repeated_request_gets
     ready()
     created = {"statusCode": 201, "headers": {"Location": "/labels/1"}, "body": {"label": "L-1"}}
     create = handles(Order.ship, task_id="body.order_id", store_result=True)(lambda _ctx, _event: created)
-
     responses = [create(rest_api(order()), context) for _ in range(2)]
     headers = {**JSON, "location": "/labels/1"}
     assert (
@@ -329,9 +327,7 @@ def test_a_success_with_an_unsent_message_has_a_status_code(context: Context, mo
         Order.ship, task_id="body.order_id", next_queue_url=url, respond=lambda result: type(result.error).__name__
     )
     monkeypatch.setattr(Queue, "send", lambda *_, **__: 1 / 0)
-
     response = handing_on(print_label)(http_api(order()), context)
-
     assert (response["statusCode"], body_of(response)) == (503, UNAVAILABLE)
     assert body_of(saying(print_label)(http_api(order()), context)) == "ZeroDivisionError"
 
@@ -353,7 +349,6 @@ def test_a_function_that_is_stopped_from_outside_has_a_status_code(context: Cont
         response = stopped(http_api(order()), context)
     finally:
         signal.signal(signal.SIGTERM, before)
-
     assert (response["statusCode"], response["headers"]["retry-after"]) == (503, "1")
     assert body_of(response)["error"] == "released"
     assert (Order.get_task("o-1").state, Order.get_task("o-1").attempt) == (Order.ship.pending, 0)
@@ -396,12 +391,10 @@ def test_the_event_classes_of_powertools_work_around_the_handler_and_as_its_payl
     data_class: Any, event: Event, context: Context
 ) -> None:
     ready()
-
     outer: Any = event_source(data_class=data_class)(handler)
     inner = handles(
         Order.ship, task_id=lambda event: event.json_body["order_id"], payload=data_class, store_result=True
     )(lambda _ctx, event: event.json_body["size"])
-
     assert body_of(outer(event, context)) == LABEL
     assert body_of(inner(event, context)) == LABEL
     Order.delete_task("o-1")

@@ -83,9 +83,7 @@ def test_copies_of_a_snapshot_draw_numbers_of_their_own() -> None:
     drawing = {
         path.name for path in package.rglob("*.py") if re.search(r"^import random", path.read_text(), re.MULTILINE)
     }
-
     backoff.jittered_pause(3)
-
     assert drawing == {"backoff.py", "orders.py"}, "the last one is of the demo"
     assert isinstance(backoff.RANDOM, random.SystemRandom)
     assert random.getstate() == state

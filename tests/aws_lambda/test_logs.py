@@ -95,7 +95,6 @@ def test_a_function_of_the_event_that_raises_is_shown_with_the_task_and_its_line
 
     creating = handles(Order.ship, task_id="order_id", create_if_missing=new_order)(ship)
     creating(sqs(bare("o-1", card="4111 1111")), context)
-
     [record] = caplog.records
     assert record.getMessage().startswith("record m-1: task 'o-1': create_if_missing raised KeyError for an object")
     assert (record.levelname, record.__dict__["task_id"]) == ("ERROR", "o-1")
@@ -114,7 +113,6 @@ def test_no_traceback_shows_a_value_that_cannot_be_stored(context: Context, capl
 
 def test_an_unreadable_message_is_named_without_its_values(context: Context, caplog: pytest.LogCaptureFixture) -> None:
     handler(sqs({"card": "4111 1111"}), context)
-
     [(level, message)] = told(caplog)
     assert level == "ERROR"
     assert message.startswith(
@@ -148,11 +146,9 @@ def test_a_task_that_is_set_aside_because_its_last_worker_died_is_logged_as_an_e
     for _ in range(2):
         die(Order.ship, "o-1")
         clock.advance(timedelta(minutes=6))
-
     handler(sqs(bare("o-1")), Context(clock))
     clock.advance(timedelta(seconds=1))
     handler(sqs(bare("o-1")), Context(clock))
-
     of_handler = [record for record in caplog.records if hasattr(record, "outcome")]
     assert [record.levelname for record in of_handler] == ["ERROR", "WARNING"]
 
@@ -200,7 +196,6 @@ def test_an_odd_error_brings_its_traceback(
     monkeypatch.setattr(Order.ship, "start", raising(OSError("no such host")))
     with pytest.raises(OSError, match="no such host"):
         handler(sqs(bare("o-1")), context)
-
     [record] = caplog.records
     assert (record.levelname, record.exc_info and record.exc_info[0]) == ("ERROR", OSError)
 

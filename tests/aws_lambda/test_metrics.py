@@ -129,9 +129,7 @@ def test_a_worker_that_failed_or_gave_back_did_not_die(clock: StoppedClock, caps
     clock.advance(timedelta(minutes=6))
     Order.ship.ignore("reopened", reason="later")
     Order.ship.reopen("reopened")
-
     handler(sqs(bare("o-1", **BROKEN), bare("o-1"), bare("reopened")), Context(clock))
-
     assert [line["TakenOver"] for line in lines(capsys) if "TakenOver" in line] == [0, 0, 0]
 
 

@@ -219,7 +219,6 @@ def test_only_transitions_of_a_real_stream_are_events(dynamodb: Engine, stopped_
 def test_a_task_is_in_a_request_once_and_its_events_are_in_order(recording: list[dict[str, Any]]) -> None:
     with bus() as sent:
         event_publisher(ShopTask, bus="shop")({"Records": recording}, None)
-
     for request in sent:
         tasks = [
             (json.loads(entry["Detail"])["use_case_id"], json.loads(entry["Detail"])["task_id"]) for entry in request
@@ -245,7 +244,6 @@ def test_what_its_time_to_live_deleted_is_expired(recording: list[dict[str, Any]
     removed["userIdentity"] = {"type": "Service", "principalId": "dynamodb.amazonaws.com"}
     with bus() as sent:
         event_publisher(ShopTask, bus="shop")({"Records": [removed]}, None)
-
     [event] = details(sent)
     deleted = datetime.fromtimestamp(removed["dynamodb"]["ApproximateCreationDateTime"], UTC)
     assert (event["type"], event["time"]) == ("send expired", deleted.isoformat(timespec="microseconds"))

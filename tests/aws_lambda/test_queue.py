@@ -57,9 +57,7 @@ def test_each_due_task_is_a_message_for_a_handler_of_the_step(clock: StoppedCloc
     ids = [f"o-{number:02}" for number in range(23)]
     ready(*ids)
     Order.create("early")
-
     done = retry_handler(Order.ship, queue_url=url)(SCHEDULE, Context(clock))
-
     assert done == {**NOTHING, "sent": 23}
     sent = bodies(received(client, url))
     assert sorted(each["task_id"] for each in sent) == ids

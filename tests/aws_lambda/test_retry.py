@@ -41,9 +41,7 @@ def test_it_runs_what_is_pending_failed_and_abandoned(clock: StoppedClock) -> No
         with pytest.raises(Broken):
             Order.ship.run(task_id, broken)
     clock.advance(timedelta(minutes=6))
-
     done = retry_handler(Order.ship, label)(SCHEDULE, Context(clock))
-
     assert done == {**NOTHING, "succeeded": 3, "failed": 1, "ignored": 1}
     assert states("abandoned", "failed", "pending") == ["deliver pending"] * 3
     assert states("broken-1", "broken-2", "early") == ["ship failed", "ship ignored", "confirm pending"]
@@ -111,7 +109,6 @@ def test_postponed_tasks_are_counted_among_failed_ones(clock: StoppedClock, caps
         raise RetryLater(timedelta(minutes=5), use_attempt=False)
 
     done = retry_handler(Order.ship, wait, metrics=True)(SCHEDULE, Context(clock))
-
     assert done == {**NOTHING, "failed": 3, "postponed": 2}
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert sum(line.get("Postponed", 0) for line in lines) == 2
@@ -151,7 +148,6 @@ def test_one_task_that_hung_does_not_stop_a_schedule_of_quick_ones(clock: Stoppe
             clock.advance(timedelta(seconds=30))
 
     done = retry_handler(Order.ship, hangs_once)(SCHEDULE, Context(clock, 50))
-
     assert done == {**NOTHING, "succeeded": 9}
 
 
@@ -245,7 +241,6 @@ def test_it_counts_a_task_that_was_released_because_the_program_is_stopped(clock
         done = retry_handler(Order.ship, lambda _: signal.raise_signal(signal.SIGTERM))(SCHEDULE, Context(clock))
     finally:
         signal.signal(signal.SIGTERM, before)
-
     assert done == {**NOTHING, "released": 1}
 
 
@@ -371,5 +366,4 @@ def test_where_workers_meet_they_spread(clock: StoppedClock, monkeypatch: pytest
     monkeypatch.setattr(DueTasks, "ids", lambda *_: iter(["o-1", "o-2"]))  # it lags
     with Order.ship.start("o-1"):
         retry_handler(Order.ship, label)(SCHEDULE, Context(clock))
-
     assert met == [True, False]

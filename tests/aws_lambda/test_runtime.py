@@ -60,13 +60,11 @@ def deployed(tables: Tables, functions: Callable[[str], Runtime]) -> Iterator[Ca
 def test_a_direct_caller_is_answered_and_errors_have_the_names_of_classes(deployed: Callable[[str], Runtime]) -> None:
     ready("o-1")
     done = {"task_id": "o-1", "use_case_id": "order", "state": "deliver pending"}
-
     function = deployed("direct")
     failed = function.invoke(bare("o-1", **BROKEN), request_id="r-1")
     answers = [function.invoke(bare("o-1"), request_id="r-2"), function.invoke(bare("o-1"))]
     missing = function.invoke(bare("o-2"))
     unreadable = function.invoke({"order": "o-1"})
-
     assert (failed.kind, failed.body["errorType"], failed.body["errorMessage"]) == ("error", "Broken", "no paper")
     assert answers == [Answer("response", done)] * 2
     assert (missing.kind, missing.body["errorType"]) == ("error", "TaskNotFoundError")

@@ -118,7 +118,6 @@ def test_the_queue_of_the_step_gets_a_message_until_the_task_is_started(
     Order.create("o-1", wait_for=Order.paid)
     handler = handles_signal(Order.paid, task_id="order", value="amount", next_queue_url=url)
     paid, other = sqs(EVENT), sqs(EVENT | {"amount": "1.00"})
-
     for event in (paid, paid, other):  # the first message may have been lost with the function that was to send it
         handler(event, context)
         assert bodies(received(client, url)) == [{"task_id": "o-1"}]

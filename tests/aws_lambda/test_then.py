@@ -26,7 +26,6 @@ def test_a_success_is_sent_to_the_next_queue_and_again_if_redelivered(context: C
     Order.ship.ignore("gone", reason="cancelled")
     handler = handles(Order.ship, task_id="order_id", next_queue_url=url)(ship)
     event = sqs(bare("o-1"), bare("broken", **BROKEN), bare("gone"))
-
     assert names(handler(event, context)) == ["m-2"]
     assert bodies(received(client, url)) == [{"task_id": "o-1"}]
     assert names(handler(sqs(bare("o-1")), context)) == []
@@ -47,7 +46,6 @@ def test_a_redelivered_message_is_sent_on_only_while_the_task_is_pending_at_the_
     else:
         with pytest.raises(ZeroDivisionError):
             Order.deliver.run("o-1", lambda _: 1 / 0)
-
     assert names(handler(sqs(bare("o-1")), context)) == []
     assert bodies(received(client, url)) == [{"task_id": "o-1"}], "that of the success"
 
@@ -88,9 +86,7 @@ def test_a_fifo_queue_takes_two_successes_within_five_minutes(context: Context, 
     else:
         Order.delete_task("o-1")
         ready("o-1")
-
     handler(sqs(bare("o-1")), context)
-
     assert bodies(received(client, url)) == [{"task_id": "o-1"}] * 2
 
 
@@ -110,7 +106,6 @@ def test_a_success_that_was_not_sent_is_redelivered_and_then_sent(
     ready("o-1", "o-2")
     handler = handles(Order.ship, task_id="order_id", next_queue_url=url, replies=Replies(succeeded="ack"))(ship)
     sent = answers(monkeypatch, failed("0", by_sender=True))
-
     assert names(handler(sqs(bare("o-1"), bare("o-2")), context)) == ["m-1"]
     assert states("o-1", "o-2") == ["deliver pending"] * 2
     assert "ship of Order 'o-1' (attempt 1) succeeded, but was not sent to its next step's queue" in caplog.text
@@ -122,7 +117,6 @@ def test_a_success_that_was_not_sent_is_redelivered_and_then_sent(
 def test_a_next_queue_that_takes_nothing_is_an_error_of_the_function(clock: StoppedClock, client: Any) -> None:  # noqa: ARG001 - moto is on
     ready("o-1", "o-2", "o-3")
     handler = handles(Order.ship, task_id="order_id", next_queue_url=MISSING)(ship)
-
     with pytest.raises(ClientError, match="NonExistentQueue"):
         handler(sqs(bare("o-1"), bare("o-2")), Context(clock))
     with pytest.raises(ClientError, match="NonExistentQueue"):
@@ -203,9 +197,7 @@ def test_a_standard_queue_gets_the_group_of_a_task_as_its_tenant(context: Contex
     handles(Order.ship, task_id="order_id", next_queue_url=url)(ship)(
         sqs(bare("o-1"), bare("o-2"), bare("o-3")), context
     )
-
     groups = groups_of(received(client, url))
-
     assert (groups["o-1"], groups["o-3"]) == (None, "customer-8")
     assert len(groups["o-2"] or "") == 64, "a name that SQS does not take is replaced by its digest"
 

@@ -80,9 +80,7 @@ def test_values_of_kafka_are_decoded_and_a_failure_has_the_whole_batch_redeliver
 def test_a_report_of_kafka_names_the_rest_of_a_partition_in_its_order(context: Context) -> None:
     ready("o-1", "o-2", "o-3", "o-4")
     reports = handles(Order.ship, task_id="order_id", replies=Replies(batch="report"))(ship)
-
     answer = reports(kafka([bare("o-1", **BROKEN), bare("o-2")], [bare("o-3"), None, bare("o-4")]), context)
-
     assert names(answer) == [
         {"partition": "orders-0", "offset": 0},
         {"partition": "orders-0", "offset": 1},
@@ -128,7 +126,6 @@ def test_items_beside_tasks_are_acknowledged_in_the_stream_of_the_tasks_own_tabl
         keys=["task_id", "use_case_id"],
     )
     own = handles(Order.ship, task_id="dynamodb.Keys.task_id.S")(lambda ctx, _: ctx.attempt)
-
     assert names(own(event, context)) == ["s-4"]
     assert states("o-1") == ["deliver pending"]
     assert names(own({"Records": event["Records"][:2]}, context)) == []
@@ -185,7 +182,6 @@ def test_the_function_has_the_context_of_lambda(context: Context, clock: Stopped
     handles(Order.ship, task_id="order_id")(look)(sqs(bare("o-1")), context)
     retry_handler(Order.ship, look, limit=1)({}, Context(clock))
     Order.ship.run("o-3", look)
-
     assert seen[0] is context
     assert isinstance(seen[1], Context)
     assert seen[2] is None

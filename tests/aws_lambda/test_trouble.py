@@ -89,7 +89,6 @@ def test_a_group_keeps_the_order_of_messages_of_a_standard_queue_while_a_task_wa
     for task_id in ("o-1", "o-2"):
         Order.create(task_id, state=Order.ship.pending, group="customer-7")
     shipping = handles(Order.ship, task_id="order_id", replies=Replies(failed="ack", not_ready="ack"))(ship)
-
     assert names(shipping(sqs(bare("o-1", broken="no ink"), bare("o-2")), context)) == []
     assert states("o-1", "o-2") == ["ship failed", "ship pending"]
     clock.advance(timedelta(hours=1))
@@ -127,7 +126,6 @@ def test_threads_keep_the_order_of_a_message_group(context: Context) -> None:
             raise Broken
 
     messages = [(task_id[0], bare(task_id)) for task_id in sorted(ids, key=lambda task_id: task_id[2])]
-
     assert names(note(fifo(*messages), context)) == ["m-3", "m-5"]
     assert [task_id for task_id in ran if task_id[0] == "b"] == ["b-0", "b-1", "b-2"]
     assert [task_id for task_id in ran if task_id[0] == "a"] == ["a-0", "a-1"]

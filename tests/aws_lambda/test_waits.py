@@ -57,7 +57,6 @@ def test_a_caller_learns_that_a_task_waits_and_when_to_try_again_if_ever(clock: 
     ready("o-1", "o-2")
     park(Order, "o-1", 3)
     park(Order, "o-2", 3, until=clock.now() + timedelta(minutes=2))
-
     with pytest.raises(TaskNotReadyError, match="waits for 3 tasks"):
         handler(bare("o-1"), context)
     by_http = handles(Order.ship, task_id="body.order_id")(ship)

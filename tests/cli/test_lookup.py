@@ -9,39 +9,7 @@ import pytest
 
 from pynamodb_tracker.cli.command import CannotRunError, load_class, load_function
 
-CLASSES = """
-from pynamodb_tracker import Step, Task, UseCase
-
-
-class AppTask(Task):
-    class Meta:
-        table_name = "tasks"
-
-
-class Order(AppTask):
-    use_case_id = UseCase("order")
-
-    ship = Step(10)
-
-
-class Base(Task):
-    pass
-
-
-def handler(event, context):
-    pass
-
-
-def charge(ctx, *, loud=False):
-    pass
-
-
-fast = lambda *arguments: None
-
-
-order = Order
-nothing = None
-"""
+CLASSES = Path(__file__).with_name("classes.txt").read_text(encoding="utf-8")
 
 
 @pytest.fixture(autouse=True)
@@ -144,7 +112,7 @@ def test_a_module_that_breaks_is_reported_apart_with_the_line_that_breaks(folder
 def test_a_wrong_declaration_is_reported_at_the_line_of_the_module(folder: Path) -> None:
     (folder / "wrong.py").write_text(CLASSES.replace("    ship = Step(10)", "    ship = Step(0)"))
     said = refusal("wrong:AppTask")
-    assert said.startswith(f"the module 'wrong' cannot be imported: DefinitionError at {folder / 'wrong.py'}:10: ")
+    assert said.startswith(f"the module 'wrong' cannot be imported: DefinitionError at {folder / 'wrong.py'}:9: ")
     assert "write a whole number from 1" in said
 
 

@@ -399,32 +399,7 @@ def test_a_function_on_start_may_configure_logging(monkeypatch: pytest.MonkeyPat
 
 # As processes on a real server.
 
-MODULE = """
-import os, subprocess, sys
-from datetime import timedelta
-from pynamodb_tracker import Step, Task, UseCase
-{extra}
-print("the module runs")
-
-class StoreTask(Task):
-    class Meta:
-        table_name = "store"
-        region = "us-east-1"
-
-class Order(StoreTask):
-    use_case_id = UseCase("order")
-    pay = Step(10, retry_delay=timedelta(hours=1))
-    ship = Step(20, max_attempts=2)
-
-def pay(ctx):
-    print("paying " + ctx.task.task_id)
-    subprocess.run([sys.executable, "-I", "-S", "-c", "print('printed beside')"])
-    ctx.task.data["pid"] = os.getpid()
-    if "bad" in ctx.task.task_id:
-        raise ConnectionError("no answer")
-
-ship = lambda ctx: print("shipping " + ctx.task.task_id)
-"""
+MODULE = Path(__file__).with_name("desk.txt").read_text(encoding="utf-8")
 
 
 @pytest.fixture

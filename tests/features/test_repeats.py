@@ -58,63 +58,57 @@ def test_days_with_and_without_a_number_are_days_of_one_rule(text: str, days: Ca
     assert list(found) == [day for day in year if days(day)]
 
 
-def test_a_time_that_the_clocks_skip_is_moved_by_the_gap_that_day_and_no_other() -> None:
-    nightly = Repeat.cron("30 2 * * *", tz="Europe/Berlin")
-    assert times(nightly, datetime(2026, 3, 28, tzinfo=UTC), 3) == [
-        "2026-03-28T01:30",
-        "2026-03-29T01:30",  # 03:30 in summer time
-        "2026-03-30T00:30",
-    ]
+NIGHTLY = Repeat.cron("30 2 * * *", tz="Europe/Berlin")
+FROM_START = Repeat.rrule("FREQ=DAILY", tz="Europe/Berlin", start=datetime(2026, 3, 28, 2, 30, tzinfo=BERLIN))
 
 
-def test_a_rule_that_takes_its_time_of_day_from_its_start_keeps_it_over_the_gap() -> None:
-    daily = Repeat.rrule("FREQ=DAILY", tz="Europe/Berlin", start=datetime(2026, 3, 28, 2, 30, tzinfo=BERLIN))
-    assert times(daily, datetime(2026, 3, 28, tzinfo=UTC), 3) == [
-        "2026-03-28T01:30",
-        "2026-03-29T01:30",
-        "2026-03-30T00:30",
-    ]
-
-
-def test_a_time_that_comes_twice_is_the_first_one_only() -> None:
-    nightly = Repeat.cron("30 2 * * *", tz="Europe/Berlin")
-    assert times(nightly, datetime(2026, 10, 24, 12, tzinfo=UTC), 2) == ["2026-10-25T00:30", "2026-10-26T01:30"]
-    between = datetime(2026, 10, 25, 1, tzinfo=UTC)  # after the first 02:30, before the second
-    assert times(nightly, between, 1) == ["2026-10-26T01:30"]
-
-
-def test_an_hourly_rule_leaves_out_the_hour_that_the_gap_moves_onto_the_next_one() -> None:
-    hourly = Repeat.cron("0 * * * *", tz="Europe/Berlin")
-
-    assert times(hourly, datetime(2026, 3, 28, 23, 30, tzinfo=UTC)) == [
-        "2026-03-29T00:00",
-        "2026-03-29T01:00",  # 02:00, which there is not, and 03:00 as well
-        "2026-03-29T02:00",
-        "2026-03-29T03:00",
-    ]
-
-
-def test_a_rule_that_a_task_gets_just_after_the_gap_still_has_the_time_in_it() -> None:
-    nightly = Repeat.cron("30 2 * * *", tz="Europe/Berlin")
-    assert times(nightly, datetime(2026, 3, 29, 1, 10, tzinfo=UTC), 1) == ["2026-03-29T01:30"]  # it is 03:10
-
-
-def test_lord_howe_moves_its_clocks_by_half_an_hour() -> None:
-    nightly = Repeat.cron("15 2 * * *", tz="Australia/Lord_Howe")
-    assert times(nightly, datetime(2026, 10, 3, tzinfo=UTC), 3) == [
-        "2026-10-03T15:45",  # 02:45 on the 4th, a gap of 30 minutes
-        "2026-10-04T15:15",
-        "2026-10-05T15:15",
-    ]
-
-
-def test_a_day_that_a_zone_skipped_is_left_out() -> None:
-    nightly = Repeat.cron("0 9 * * *", tz="Pacific/Apia")
-    assert times(nightly, datetime(2011, 12, 29, 12, tzinfo=UTC), 3) == [
-        "2011-12-29T19:00",
-        "2011-12-30T19:00",  # the 31st; there was no 30th
-        "2011-12-31T19:00",
-    ]
+@pytest.mark.parametrize(
+    ("rule", "start", "expected"),
+    [
+        (
+            NIGHTLY,
+            "2026-03-28T00:00",
+            ["2026-03-28T01:30", "2026-03-29T01:30", "2026-03-30T00:30"],
+        ),  # the 29th at 03:30
+        (FROM_START, "2026-03-28T00:00", ["2026-03-28T01:30", "2026-03-29T01:30", "2026-03-30T00:30"]),
+        (NIGHTLY, "2026-10-24T12:00", ["2026-10-25T00:30", "2026-10-26T01:30"]),
+        (NIGHTLY, "2026-10-25T01:00", ["2026-10-26T01:30"]),  # after the first 02:30, before the second
+        (
+            Repeat.cron("0 * * * *", tz="Europe/Berlin"),
+            "2026-03-28T23:30",
+            ["2026-03-29T00:00", "2026-03-29T01:00", "2026-03-29T02:00", "2026-03-29T03:00"],  # 02:00 and 03:00 are one
+        ),
+        (NIGHTLY, "2026-03-29T01:10", ["2026-03-29T01:30"]),  # it is 03:10
+        (
+            Repeat.cron("15 2 * * *", tz="Australia/Lord_Howe"),
+            "2026-10-03T00:00",
+            ["2026-10-03T15:45", "2026-10-04T15:15", "2026-10-05T15:15"],  # at 02:45 on the 4th
+        ),
+        (
+            Repeat.cron("0 9 * * *", tz="Pacific/Apia"),
+            "2011-12-29T12:00",
+            ["2011-12-29T19:00", "2011-12-30T19:00", "2011-12-31T19:00"],  # there was no 30th
+        ),
+        (
+            Repeat.every(timedelta(hours=6), start=datetime(2026, 3, 28, 12, tzinfo=UTC)),
+            "2026-03-28T12:00",
+            ["2026-03-28T12:00", "2026-03-28T18:00", "2026-03-29T00:00", "2026-03-29T06:00"],
+        ),
+    ],
+    ids=[
+        "a time in the gap is moved that day and no other",
+        "also if it comes from the start of the rule",
+        "a time that comes twice is the first one",
+        "and has passed after it",
+        "an hour that the gap moves onto the next one is left out",
+        "a rule that begins just after the gap has the time in it",
+        "a gap of half an hour",
+        "a day that a zone skipped",
+        "every counts elapsed time",
+    ],
+)
+def test_a_change_of_the_clocks_moves_a_time_or_leaves_it_out(rule: Repeat, start: str, expected: list[str]) -> None:
+    assert times(rule, datetime.fromisoformat(f"{start}Z"), len(expected)) == expected
 
 
 def test_utc_needs_no_data_of_time_zones() -> None:
@@ -128,11 +122,6 @@ print(Repeat.cron("0 2 * * *").first(datetime(2026, 1, 1, tzinfo=UTC)).time)
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)  # noqa: S603 - this Python
 
     assert done.stdout.strip() == "2026-01-01 02:00:00+00:00"
-
-
-def test_every_counts_elapsed_time_over_a_change_of_the_clocks() -> None:
-    poll = Repeat.every(timedelta(hours=6), start=datetime(2026, 3, 28, 12, tzinfo=UTC))
-    assert times(poll, START, 4)[1:] == ["2026-03-28T18:00", "2026-03-29T00:00", "2026-03-29T06:00"]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from pynamodb_tracker import AsyncContext, ExecutionContext, GiveUp, Repeat, RetryLater, Tally, Worker
 from pynamodb_tracker.testing import StoppedClock
 from pynamodb_tracker.testing.tables import OneAtATime
-from tests.support.workers import Broken, die, fail, raising
+from tests.support.workers import Broken, die, raising
 from tests.worker.shop import Order, Parcel
 
 pytestmark = pytest.mark.usefixtures("shop")
@@ -21,19 +21,6 @@ MINUTE = timedelta(minutes=1)
 
 def nothing(_ctx: ExecutionContext[Any]) -> None:
     pass
-
-
-@pytest.mark.parametrize("threads", [1, 8])
-def test_it_runs_what_is_pending_failed_and_abandoned(threads: int, shop: StoppedClock) -> None:
-    Order.create("abandoned")
-    die(Order.confirm, "abandoned")
-    shop.advance(6 * MINUTE)
-    Order.create("failed")
-    fail(Order.confirm, "failed")
-    Order.create("pending")
-    tallies = Worker({Order.confirm: nothing}, threads=threads).run(until_idle=True)
-    assert tallies == {Order.confirm: Tally(succeeded=3)}
-    assert Order.ship.pending.count() == 3
 
 
 def test_a_task_goes_through_all_steps_of_a_worker() -> None:
@@ -131,14 +118,6 @@ def test_a_failed_task_is_tried_again_after_its_delay_by_the_same_worker(shop: S
         run.join(0.02)
     assert attempts == [1, 2]
     assert Order.get_task("o-1").state == Order.ship.succeeded
-
-
-def test_a_task_whose_attempts_are_used_up_by_dead_workers_is_set_aside(shop: StoppedClock) -> None:
-    Order.create("o-1")
-    for _ in range(3):
-        die(Order.confirm, "o-1")
-        shop.advance(6 * MINUTE)
-    assert Worker({Order.confirm: nothing}).run(until_idle=True) == {Order.confirm: Tally(ignored=1)}
 
 
 def test_a_heartbeat_keeps_the_locks_of_a_worker() -> None:
