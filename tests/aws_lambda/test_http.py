@@ -75,14 +75,6 @@ def not_due() -> None:
     Order.create("o-1", state=Order.ship.pending, due_time=clock.now() + timedelta(minutes=2))
 
 
-def too_early() -> None:
-    Order.create("o-1")
-
-
-def missing() -> None:
-    pass
-
-
 def ignored_before() -> None:
     Order.create("o-1")
     Order.confirm.ignore("o-1", reason="cancelled")
@@ -99,8 +91,8 @@ def mismatched() -> None:
         (locked, "locked", "5"),
         (nearly_free, "locked", "3"),
         (not_due, "not_ready", "120"),
-        (too_early, "not_ready", "5"),
-        (missing, "not_found", None),
+        (lambda: Order.create("o-1"), "not_ready", "5"),
+        (lambda: None, "not_found", None),
         (ignored, "ignored", None),
         (ignored_before, "ignored", None),
         (mismatched, "mismatch", None),

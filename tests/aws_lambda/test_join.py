@@ -26,16 +26,12 @@ def split(ctx: ExecutionContext[Order], _event: Any) -> str:
     return "split"
 
 
-def pack(_ctx: ExecutionContext[Parcel], _event: Any) -> None:
-    pass
-
-
 def deliver(ctx: ExecutionContext[Order]) -> None:
     ctx.task.label = "delivered"
 
 
 splits = handles(Order.ship, task_id="order_id", store_result=True)(split)
-packs = handles(Parcel.send, task_id="order_id")(pack)
+packs = handles(Parcel.send, task_id="order_id")(lambda _ctx, _event: None)
 delivers = handles(Order.deliver, task_id="order_id")(lambda ctx, _: deliver(ctx))
 
 

@@ -124,10 +124,6 @@ def mismatched() -> None:
     Order.ship.run("o-1", lambda _: None, must_match="other")
 
 
-def missing() -> None:
-    pass
-
-
 ALL_DONE = Replies(locked="ack", not_ready="ack", not_found="ack", mismatch="ack", ignored="ack", failed="ack")
 
 
@@ -140,7 +136,7 @@ ALL_DONE = Replies(locked="ack", not_ready="ack", not_found="ack", mismatch="ack
         (locked, bare("o-1"), "locked"),
         (ignored, bare("o-1"), "ignored"),
         (mismatched, bare("o-1"), "mismatch"),
-        (missing, bare("o-1"), "not_found"),
+        (lambda: None, bare("o-1"), "not_found"),
         (ready, bare("o-1", broken="no ink"), "failed"),
     ],
 )

@@ -35,14 +35,6 @@ def wait() -> None:
 def decide(_ctx: ExecutionContext[Order]) -> None: ...
 
 
-def before_anybody_waits(_: StoppedClock) -> None:
-    Order.create("o-1")
-
-
-def before_the_limit(_: StoppedClock) -> None:
-    wait()
-
-
 def after_the_limit_before_a_run(clock: StoppedClock) -> None:
     wait()
     clock.advance(2 * HOUR)
@@ -84,10 +76,6 @@ def after_the_refund(clock: StoppedClock) -> None:
     Order.deliver.run("o-1", decide)
 
 
-def after_the_end(_: StoppedClock) -> None:
-    Order.create("o-1", state=Order.deliver.succeeded)
-
-
 def after_a_cancel(_: StoppedClock) -> None:
     wait()
     Order.cancel("o-1", reason="by phone")
@@ -98,10 +86,10 @@ def for_a_deleted_order(_: StoppedClock) -> None:
     Order.delete_task("o-1")
 
 
-TABLE: list[tuple[Callable[[StoppedClock], None], str | None, bool | None, int, int, str | None]] = [
+TABLE: list[tuple[Callable[[StoppedClock], object], str | None, bool | None, int, int, str | None]] = [
     # the payment comes           effect     will be read   codes     read by
-    (before_anybody_waits, "early", True, 200, 200, "evt-1"),
-    (before_the_limit, "resumed", True, 200, 200, "evt-1"),
+    (lambda _: Order.create("o-1"), "early", True, 200, 200, "evt-1"),
+    (lambda _: wait(), "resumed", True, 200, 200, "evt-1"),
     (after_the_limit_before_a_run, "resumed", True, 200, 200, "evt-1"),
     (in_the_next_attempt, "late", True, 200, 200, "evt-1"),
     (after_it_gave_up, "late", True, 200, 200, "evt-1"),
@@ -110,7 +98,7 @@ TABLE: list[tuple[Callable[[StoppedClock], None], str | None, bool | None, int, 
     (after_the_decision, "late", False, 200, 409, None),
     (after_the_decision_once_more, "late", False, 200, 409, None),
     (after_the_refund, "late", False, 200, 409, None),
-    (after_the_end, "other", False, 200, 409, None),
+    (lambda _: Order.create("o-1", state=Order.deliver.succeeded), "other", False, 200, 409, None),
     (after_a_cancel, "cancelled", False, 200, 409, None),
     (for_a_deleted_order, None, None, 404, 404, None),
 ]

@@ -91,10 +91,6 @@ def arun_on_loop(ids: list[str]) -> None:
     asyncio.run(run())
 
 
-def run_all(_: list[str]) -> None:
-    Order.ship.run_all(sleep, threads=CONCURRENCY)
-
-
 def arun_all(_: list[str]) -> None:
     asyncio.run(Order.ship.arun_all(sleep_on_loop, concurrency=CONCURRENCY))
 
@@ -102,7 +98,7 @@ def arun_all(_: list[str]) -> None:
 WAYS: dict[str, Callable[[list[str]], object]] = {
     f"{CONCURRENCY} threads that call run()": run_in_threads,
     f"{CONCURRENCY} coroutines that await arun()": arun_on_loop,
-    f"run_all(threads={CONCURRENCY})": run_all,
+    f"run_all(threads={CONCURRENCY})": lambda _: Order.ship.run_all(sleep, threads=CONCURRENCY),
     f"arun_all(concurrency={CONCURRENCY})": arun_all,
 }
 

@@ -83,14 +83,10 @@ def by_hand(way: Any) -> dict[str, Query]:
     return {f"{LIMIT} oldest, whole": lambda: way.oldest("10", LIMIT)}
 
 
-def of_mate(way: Any) -> dict[str, Query]:
-    return {f"{LIMIT} oldest, whole": lambda: way.oldest(10, LIMIT)}
-
-
 QUERIES: dict[str, Callable[[Any], dict[str, Query]]] = {
     LIBRARY: of_tracker,
     "botocore by hand": by_hand,
-    "pynamodb_mate": of_mate,
+    "pynamodb_mate": lambda way: {f"{LIMIT} oldest, whole": lambda: way.oldest(10, LIMIT)},
 }
 
 

@@ -185,17 +185,9 @@ def saving(ctx: Any) -> None:
     ctx.task.note = "done"
 
 
-def extending(ctx: Any) -> None:
-    ctx.extend_lock()
-
-
 def booking(ctx: Any) -> None:
     with ctx.transaction(succeed=True):
         ctx.task.note = "booked"
-
-
-def following(ctx: Any) -> None:
-    ctx.create(type(ctx.task), f"{ctx.task.task_id}/next")
 
 
 def large(ctx: Any) -> None:
@@ -209,9 +201,9 @@ def failing(_ctx: Any) -> None:
 BLOCKS: dict[str, Callable[[Any], None]] = {
     "plain": plain,
     "save": saving,
-    "extend": extending,
+    "extend": lambda ctx: ctx.extend_lock(),
     "transaction": booking,
-    "follow-up": following,
+    "follow-up": lambda ctx: ctx.create(type(ctx.task), f"{ctx.task.task_id}/next"),
     "large": large,
     "fail": failing,
     "heartbeat": plain,

@@ -135,17 +135,13 @@ def _wait_for_a_child(order: Any, ctx: Any) -> None:
     ctx.wait_until(timedelta(hours=1))
 
 
-def _ask_again(order: Any, _ctx: Any) -> None:
-    order.create_or_merge("o-1")
-
-
 BLOCKS: dict[str, Callable[[Any, Any], object]] = {
     "nothing": lambda _order, _ctx: None,
     "its result": lambda _order, ctx: ctx.store_result({"paid": 7}),
     "a signal": lambda order, ctx: ctx.wait_for(order.paid, until=timedelta(days=1)),
     "a child": _wait_for_a_child,
     "a transaction": lambda _order, ctx: transactional(ctx),
-    "another request": _ask_again,
+    "another request": lambda order, _ctx: order.create_or_merge("o-1"),
     "a chosen branch": lambda order, ctx: ctx.go_to(order.refund),
     "the chosen end": lambda _order, ctx: ctx.end_task(),
 }

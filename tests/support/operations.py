@@ -142,10 +142,6 @@ def _create_large(order: Any, task_id: str, arm: Arm) -> None:
     assert order.create(task_id, data={"scan": "x" * 20_000}).data == order.get_task(task_id).data
 
 
-def _commit(order: Any, task_id: str, arm: Arm) -> None:
-    _in_transaction(order, task_id, arm, succeed=False)
-
-
 def _commit_success(order: Any, task_id: str, arm: Arm) -> None:
     _in_transaction(order, task_id, arm, succeed=True)
 
@@ -246,7 +242,7 @@ OPERATIONS: dict[str, tuple[str, Callable[[Any, str, Arm], None]]] = {
     "put errors": ("PutItem", _fail_at_length),
     "fail at length": ("UpdateItem", _fail_at_length),
     "create large": ("TransactWriteItems", _create_large),
-    "commit": ("TransactWriteItems", _commit),
+    "commit": ("TransactWriteItems", lambda order, task_id, arm: _in_transaction(order, task_id, arm, succeed=False)),
     "commit success": ("TransactWriteItems", _commit_success),
     "reopen": ("UpdateItem", _reopen),
     "ignore": ("UpdateItem", _ignore),

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from pynamodb_tracker import ExecutionContext, Step, Task, UseCase
+from pynamodb_tracker import Step, Task, UseCase
 from pynamodb_tracker.clock import stamp
 from tests.support.engines import Dynoxide, Engine
 from tests.support.rows import client as dynamodb
@@ -66,10 +66,6 @@ def row(code: int, number: int, now: datetime) -> dict[str, Any]:
     return item | odd | ({"task_id": {"S": f"{code}-{number:05}-{'x' * 280}"}} if "task_id" in odd else {})
 
 
-def wait_for_another(ctx: ExecutionContext[Any]) -> None:
-    ctx.create(Pile, "child", wait=True)
-
-
 @contextmanager
 def filled(endpoint: str) -> Iterator[Engine]:
     """Open the table on an engine: these tasks, a parent whose child is ignored, and one with 2 MB of data."""
@@ -80,7 +76,7 @@ def filled(endpoint: str) -> Iterator[Engine]:
         for at in range(0, len(rows), 25):
             sdk.batch_write_item(RequestItems={name: [{"PutRequest": {"Item": each}} for each in rows[at : at + 25]]})
         Pile.create("parent")
-        Pile.one.run("parent", wait_for_another)
+        Pile.one.run("parent", lambda ctx: ctx.create(Pile, "child", wait=True))
         Pile.one.ignore("child", reason="lost")
         Pile.create("large", data={"text": random.Random(1).randbytes(1_000_000).hex()})
         yield engine
