@@ -59,9 +59,7 @@ def test_an_event_runs_its_task_and_its_state_is_the_answer(context: Context) ->
 
 def test_what_the_function_returns_is_the_answer(context: Context) -> None:
     ready()
-    handler = handles(Order.ship, task_id="order_id")(
-        lambda ctx, event: {"label": f"{ctx.task.task_id} {event['size']}"}
-    )
+    handler = handles(Order.ship, task_id="order_id")(lambda ctx, sent: {"label": f"{ctx.task.task_id} {sent['size']}"})
     assert handler(bare("o-1", size="XL"), context) == {"label": "o-1 XL"}
     assert handler(bare("o-1", size="XL"), context) == DONE
 
@@ -192,9 +190,7 @@ def test_a_failure_may_be_left_to_the_scheduled_retry(context: Context) -> None:
 def test_the_lock_ends_a_second_after_the_invocation(clock: StoppedClock) -> None:
     ready()
     seen = []
-    handler = handles(Order.ship, task_id="order_id")(
-        lambda ctx, _event: seen.append(ctx.lock_expire_time - clock.now())
-    )
+    handler = handles(Order.ship, task_id="order_id")(lambda ctx, _: seen.append(ctx.lock_expire_time - clock.now()))
     handler(bare("o-1"), Context(clock, 7.5))
     assert seen == [timedelta(seconds=8.5)]
 

@@ -278,20 +278,6 @@ def test_an_error_of_the_table_ends_the_schedule_where_no_task_could_be_tried(
     assert retry_handler(Order.ship, label)(SCHEDULE, Context(clock)) == {**NOTHING, "succeeded": 1, "refused": 1}
 
 
-def test_an_odd_error_ends_the_schedule_at_once(clock: StoppedClock, monkeypatch: pytest.MonkeyPatch) -> None:
-    ready("o-1", "o-2")
-    tries = []
-
-    def start(task_id: str, **_: Any) -> Any:
-        tries.append(task_id)
-        raise OSError("no such host")
-
-    monkeypatch.setattr(Order.ship, "start", start)
-    with pytest.raises(OSError, match="no such host"):
-        retry_handler(Order.ship, label)(SCHEDULE, Context(clock))
-    assert tries == ["o-1"]
-
-
 def test_what_cannot_be_started_does_not_use_up_the_limit(clock: StoppedClock, monkeypatch: pytest.MonkeyPatch) -> None:
     ready("o-1", "o-2", "o-3", "o-4")
     monkeypatch.setattr(
