@@ -139,9 +139,7 @@ def test_records_that_are_not_started_are_logged(clock: StoppedClock, caplog: py
     ]
 
 
-def test_a_task_that_is_set_aside_because_its_last_worker_died_is_logged_as_an_error(
-    clock: StoppedClock, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_task_whose_last_worker_died_is_an_error(clock: StoppedClock, caplog: pytest.LogCaptureFixture) -> None:
     ready("o-1")
     for _ in range(2):
         die(Order.ship, "o-1")

@@ -167,9 +167,7 @@ def test_of_two_requests_at_once_one_runs_the_task_and_both_get_its_answer_in_th
             assert (other["statusCode"], Order.get_task(task_id).fence) == (422, 1)
 
 
-def test_of_many_events_at_once_one_creates_the_task_and_one_runs_it(
-    deploy: Callable[[str], Runtime], deployed: Callable[[str], Runtime]
-) -> None:
+def test_one_of_many_events_runs_the_task(deploy: Callable[[str], Runtime], deployed: Callable[[str], Runtime]) -> None:
     with ExitStack() as stack:
         functions = [deployed("by_bus"), *(stack.enter_context(deploy("by_bus")) for _ in range(3))]
         for function in functions:  # warm, so that they meet

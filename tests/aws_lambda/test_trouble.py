@@ -26,9 +26,7 @@ def no_access_to(*task_ids: str) -> Callable[..., Any]:
 
 
 @pytest.mark.parametrize("event", [sqs, kinesis, lambda *bodies: kafka([*bodies])])
-def test_a_batch_of_which_the_table_let_no_record_be_run_is_an_error_of_the_function(
-    event: Any, context: Context, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_batch_that_could_not_run_is_an_error(event: Any, context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Order.ship, "start", no_access)
     with pytest.raises(UpdateError, match="AccessDenied"):
         handler(event(bare("o-1"), bare("o-2")), context)
@@ -42,9 +40,7 @@ def test_a_batch_with_one_run_is_no_error_of_the_function(context: Context, monk
     assert names(handler(sqs(bare("o-1"), bare("o-2", **BROKEN), bare("o-3")), context)) == ["m-1", "m-2", "m-3"]
 
 
-def test_a_batch_whose_records_are_acknowledged_nevertheless_is_no_error_of_the_function(
-    context: Context, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_acknowledged_records_are_no_error_of_the_function(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Order.ship, "start", no_access)
     scheduled = handles(Order.ship, task_id="order_id", replies=Replies(unavailable="ack"))(ship)
     assert names(scheduled(sqs(bare("o-1"), bare("o-2")), context)) == []

@@ -27,9 +27,7 @@ def server(dynamodb: Engine) -> Iterator[Environment]:
 
 
 @pytest.mark.parametrize(("threads", "number"), [(1, signal.SIGINT), (6, signal.SIGTERM), (6, signal.SIGHUP)])
-def test_an_interrupted_retry_leaves_nothing_locked_and_tells_what_was_done(
-    server: Environment, threads: int, number: signal.Signals
-) -> None:
+def test_an_interrupted_retry_leaves_nothing_locked(server: Environment, threads: int, number: signal.Signals) -> None:
     with started(server, "retry", "pay", DAWDLE, "--threads", str(threads)) as process:
         until(Order.ship.pending.count)
         process.send_signal(number)

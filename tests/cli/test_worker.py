@@ -429,9 +429,7 @@ def module(folder: Path, extra: str = "") -> Path:
 @pytest.mark.parametrize(
     ("processes", "number"), [("1", signal.SIGHUP), ("2", signal.SIGTERM), ("2", signal.SIGINT), ("2", signal.SIGHUP)]
 )
-def test_a_worker_that_is_stopped_exits_with_0_and_leaves_nothing_in_progress(
-    server: Environment, number: signal.Signals, processes: str
-) -> None:
+def test_a_stopped_worker_leaves_nothing_running(server: Environment, number: signal.Signals, processes: str) -> None:
     Order.create_many((f"o-{n:03}" for n in range(20)), threads=4)
     with started(server, "worker", "pay=tests.cli.shop:dawdle", "--processes", processes, "--json") as process:
         until(Order.ship.pending.count)

@@ -775,9 +775,7 @@ def test_a_slot_that_another_program_has_deleted_is_lost_at_once(clock: StoppedC
 
 
 @MOTO
-def test_a_slot_that_is_given_back_and_taken_again_during_its_renewal_is_not_lost(
-    clock: StoppedClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_slot_taken_again_during_its_renewal_is_kept(clock: StoppedClock, monkeypatch: pytest.MonkeyPatch) -> None:
     one, taken = ConcurrencyLimit("bank", 1), list[Any]()
     slot = took(mine(), one)
 

@@ -154,9 +154,7 @@ def test_accepting_records_the_numbers_as_they_are_and_refuses_those_before(cloc
 
 
 @pytest.mark.parametrize("way", ["Worker", "AsyncWorker"])
-def test_a_worker_that_could_not_compare_at_its_start_ends_once_it_can(
-    way: str, clock: StoppedClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_worker_ends_once_it_can_compare(way: str, clock: StoppedClock, monkeypatch: pytest.MonkeyPatch) -> None:
     run(README)
     order = program(RENUMBERED)
     send = connection.send

@@ -395,9 +395,7 @@ DUPLICATE = {"Error": {"Code": "DuplicateItem", "Message": "it exists"}}
 
 
 @pytest.mark.parametrize(("answer", "requests"), [(DUPLICATE, [0, 1, 2, 3]), ({}, [0, 1, 0, 0, 0, 0, 0])])
-def test_inserts_are_sent_together_once_the_first_put_was_refused_as_an_insert(
-    engine: Engine, answer: dict[str, Any], requests: list[int]
-) -> None:
+def test_inserts_go_together_after_a_refused_one(engine: Engine, answer: dict[str, Any], requests: list[int]) -> None:
     engine.probed = lambda *_: {"Responses": [answer]}
     threads = Threads(engine, 3)
     threads.send(put("a"), put("b"), put("c"), operation="PutItem")

@@ -441,9 +441,7 @@ def test_tasks_of_a_filter_by_time_become_due_from_the_first_slice_on(
     assert due == [5, 35]
 
 
-def test_slices_that_wait_for_a_person_make_no_burst_of_due_tasks(
-    open_page: Open, shop: StoppedClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_waiting_slices_make_no_burst(open_page: Open, shop: StoppedClock, monkeypatch: pytest.MonkeyPatch) -> None:
     slices_of(monkeypatch, 2)
     failed(*(f"o-{number}" for number in range(4)))
     shop.advance(timedelta(seconds=1))

@@ -61,9 +61,7 @@ def test_what_needs_people_in_a_use_case_is_in_its_json(open_page: Open, shop: S
     assert (group["tasks"], group["example"], group["state"]) == (1, "o-failed", "ship.failed")
 
 
-def test_what_holds_back_and_what_passes_is_the_same_in_both_forms(
-    open_page: Open, shop: StoppedClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_both_forms_show_the_same_flow(open_page: Open, shop: StoppedClock, monkeypatch: pytest.MonkeyPatch) -> None:
     every_state(shop)
     monkeypatch.setattr(Order.use_case_id, "count_transitions", True)
     monkeypatch.setattr(Order.ship._definition.declared, "concurrency_limit", bank := ConcurrencyLimit("bank", 3))

@@ -90,9 +90,7 @@ def test_wrong_arguments_are_refused_before_any_request(functions: Any, options:
         AsyncWorker(functions, **options)
 
 
-def test_it_runs_what_is_pending_failed_and_abandoned_of_every_step_with_a_function(
-    shop: StoppedClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_runs_all_due_tasks_of_every_bound_step(shop: StoppedClock, monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[str] = []
 
     async def work(ctx: AsyncContext[Any]) -> None:
