@@ -50,6 +50,14 @@ def fields_of(page: Any, form: str) -> dict[str, list[str]]:
     return fields
 
 
+def planned(open_page: Open, shop: StoppedClock, *task_ids: str, verb: str = "reopen") -> tuple[TestClient, Any]:
+    """Let these tasks fail, and return who asks for a dry run about them, and its page."""
+    failed(*task_ids)
+    shop.advance(timedelta(seconds=1))
+    client = open_page()
+    return client, client.get(f"/Order/bulk?verb={verb}&step=ship&state=failed")
+
+
 def number_failed(client: TestClient) -> int:
     [of] = client.get("/Order.json").json()["now"]["use_cases"]
     return sum(row["failed"]["tasks"] for row in of["steps"])
@@ -264,10 +272,7 @@ def test_a_dry_run_changes_nothing_and_says_what_it_would_cost(open_page: Open, 
 
 def test_matching_tasks_change_in_slices(open_page: Open, shop: StoppedClock, monkeypatch: pytest.MonkeyPatch) -> None:
     slices_of(monkeypatch, 2)
-    failed(*(f"o-{number}" for number in range(5)))
-    shop.advance(timedelta(seconds=1))
-    client = open_page()
-    page = client.get("/Order/bulk?verb=reopen&step=ship&state=failed")
+    client, page = planned(open_page, shop, *(f"o-{number}" for number in range(5)))
     first = client.post("/Order/bulk", data=fields_of(page, "/Order/bulk"))
     assert "2 reopened so far" in text_of(first)
     assert "data-next-slice" in first.text
@@ -284,10 +289,7 @@ def test_matching_tasks_change_in_slices(open_page: Open, shop: StoppedClock, mo
 
 
 def test_tasks_that_fail_after_the_dry_run_are_left_alone(open_page: Open, shop: StoppedClock) -> None:
-    failed("o-before")
-    shop.advance(timedelta(seconds=1))
-    client = open_page()
-    page = client.get("/Order/bulk?verb=ignore&step=ship&state=failed")
+    client, page = planned(open_page, shop, "o-before", verb="ignore")
     shop.advance(timedelta(seconds=1))
     failed("o-after")
     assert "1 ignored" in text_of(run_slices(client, page, reason="lost"))
@@ -319,10 +321,7 @@ THROTTLED: Any = {"Error": {"Code": "ThrottlingException", "Message": "not this 
 def test_refusals_of_slices_are_counted_and_the_first_are_told(
     open_page: Open, shop: StoppedClock, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    failed("o-1", "o-2")
-    shop.advance(timedelta(seconds=1))
-    client = open_page()
-    page = client.get("/Order/bulk?verb=reopen&step=ship&state=failed")
+    client, page = planned(open_page, shop, "o-1", "o-2")
     reopen_many = Order.ship.reopen_many
 
     def refuse_one(task_ids: list[str], *, by: str | None = None, **_: Any) -> Report:
@@ -407,10 +406,8 @@ def test_tasks_that_are_reopened_become_due_so_many_a_minute_over_all_slices(
     open_page: Open, shop: StoppedClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slices_of(monkeypatch, 2)
-    failed(*(f"o-{number}" for number in range(5)))
-    shop.advance(timedelta(seconds=1))
-    client, begin = open_page(), shop.now()
-    page = client.get("/Order/bulk?verb=reopen&step=ship&state=failed")
+    client, page = planned(open_page, shop, *(f"o-{number}" for number in range(5)))
+    begin = shop.now()
     assert "4 reopened Now" in text_of(run_slices(client, page, rate="2", first="4"))
     due = sorted((task.due_time - begin) / timedelta(seconds=1) for task in Order.ship.pending.query())
     assert due == [0, 30, 60, 90]
@@ -418,10 +415,7 @@ def test_tasks_that_are_reopened_become_due_so_many_a_minute_over_all_slices(
 
 @pytest.mark.parametrize("field", ["first", "rate"])
 def test_a_limit_of_zero_is_not_taken_for_none(open_page: Open, shop: StoppedClock, field: str) -> None:
-    failed("o-1", "o-2")
-    shop.advance(timedelta(seconds=1))
-    client = open_page()
-    page = client.get("/Order/bulk?verb=reopen&step=ship&state=failed")
+    client, page = planned(open_page, shop, "o-1", "o-2")
     refused = client.post("/Order/bulk", data={**fields_of(page, "/Order/bulk"), field: "0"})
     assert (refused.status_code, "Enter a number from 1" in text_of(refused)) == (400, True)
     assert Order.ship.failed.count() == 2
