@@ -367,7 +367,6 @@ def test_after_a_lock_lost_between_two_transactions_the_next_run_creates_only_th
             fail(PAY, "o-1")
         return send()
 
-    Order.create("o-1")
     with pytest.raises(LockLostError), PAY.start("o-1") as ctx:
         create_many(ctx, 7)
         network.rule = rule
