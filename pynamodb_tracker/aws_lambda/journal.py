@@ -47,16 +47,18 @@ class InvocationLog:
     def attempt_ended(self, attempt: InvocationAttempt, record: Record | None = None) -> None:
         if self._namespace is not None:
             emf.count_end(self._namespace, attempt.details, is_unsent=attempt.unsent is not None)
+        level, message = _level_and_message(attempt)
+        if isinstance(attempt.claim_error, TaskFormatError):
+            level = logging.DEBUG if attempt.task_id in self._known else logging.WARNING
+            self._known.add(attempt.task_id)
+        if not log.isEnabledFor(level):
+            return
         fields = {
             **attempt.details.log_fields,
             "outcome": attempt.outcome,
             "reason": attempt.reason,
             "duration_ms": round(attempt.duration / _MILLISECOND, 3),
         }
-        level, message = _level_and_message(attempt)
-        if isinstance(attempt.claim_error, TaskFormatError):
-            level = logging.DEBUG if attempt.task_id in self._known else logging.WARNING
-            self._known.add(attempt.task_id)
         log.log(level, "%s %s", attempt, message, extra=self._fields(record, **fields), exc_info=attempt.system_error)
 
     def write(self, level: int, message: str, record: Record | None = None, **fields: object) -> None:

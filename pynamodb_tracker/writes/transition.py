@@ -32,6 +32,9 @@ from pynamodb_tracker.writes.conditions import Guard, PreparedWrite, all_of, fil
 T = TypeVar("T", bound=TaskRow)
 
 _ATTRIBUTES: dict[str, Attribute[Any]] = TaskRow.get_attributes()
+_STORED = {name: (attribute.attr_name, attribute.attr_type) for name, attribute in _ATTRIBUTES.items()}
+"""Stored names and types, because asking PynamoDB's attributes for them would slow every run."""
+
 _TIMES = frozenset(name for name, attribute in _ATTRIBUTES.items() if isinstance(attribute, TimeAttribute))
 _PAST_THE_END = 9999
 """SET beyond a list's end appends to it."""
@@ -195,15 +198,15 @@ class Transition:
         if self.code is not None:
             after["status"] = {NUMBER: str(self.code)}
         for name, value in self.values.items():
-            attribute = _ATTRIBUTES[name]
+            stored_name, kind = _STORED[name]
             if value is None:
-                after.pop(attribute.attr_name, None)
+                after.pop(stored_name, None)
             elif value is ONE_MORE:
                 after[name] = value.stored_after(item, name)
             elif isinstance(value, Constant):
-                after[attribute.attr_name] = {NUMBER: str(value.after)}
+                after[stored_name] = {NUMBER: str(value.after)}
             elif (source := value.name if isinstance(value, Same) else name) in parameters:
-                after[attribute.attr_name] = {attribute.attr_type: parameters[source]}
+                after[stored_name] = {kind: parameters[source]}
         for attribute, stored in {**self.assigned, **self.changes}.values():
             if stored is None:
                 after.pop(attribute.attr_name, None)
@@ -218,7 +221,7 @@ class Transition:
         for name, value in self.values.items():
             if value is None:
                 values[name] = None
-                gone.append(_ATTRIBUTES[name].attr_name)
+                gone.append(_STORED[name][0])
             elif isinstance(value, Constant):
                 values[name] = value.after
             elif not isinstance(value, tuple):
