@@ -332,7 +332,7 @@ def _succeed_alone(journal: Journal[T], sent: Changes, participants: Sequence[Pa
             before, retries = success, retries + 1
             success = build_success(journal, sent, _participants(journal, row or claim.task))
             if row is not None and success.requires_same(before):
-                raise lock_lost_error(claim, "finish", row) from None
+                raise lock_lost_error(claim, "finish", row) from None  # only a damaged row refuses the same success
         except PynamoDBConnectionError as error:
             raise_if_invalid(claim.task, sent, error)
             raise
