@@ -115,7 +115,8 @@ class StepSource:
             return self.window.may_go
         if self.waits_for_slot and self.work.slots is not None:
             return self.work.slots.may_have or now >= self.look_at
-        return self._ahead is not None or self._free is not None or self._may_have_more(now)
+        is_free = self.pause is None and self._free is not None
+        return self._ahead is not None or is_free or self._may_have_more(now)
 
     def _may_have_more(self, now: datetime) -> bool:  # noqa: ARG002 - as of any source
         return True

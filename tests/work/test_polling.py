@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from botocore.exceptions import ClientError
@@ -189,6 +189,14 @@ def test_the_pause_is_short_again_once_something_is_found(
     assert poller.take() == "o-1"
     step.tasks = []
     assert pauses(poller, stopped_clock, 2) == [0.5, 1]
+
+
+def test_a_task_that_was_set_aside_waits_while_its_step_is_paused(poller: Poller, stopped_clock: StoppedClock) -> None:
+    poller.aside["o-1"] = None
+    poller.work.pause = lambda: cast("Any", "paused")
+    asked = poller.take(), poller.is_ready(stopped_clock.now()), poller.is_ready(poller.look_at)
+    poller.work.pause = lambda: None
+    assert (*asked, poller.take()) == (None, False, True, "o-1")
 
 
 def test_it_does_not_poll_before_the_end_of_its_pause(poller: Poller, stopped_clock: StoppedClock) -> None:
