@@ -1,5 +1,6 @@
 """`run` and `run_all`: a function on one task, and on all that there is to do."""
 
+import asyncio
 import threading
 from datetime import timedelta
 from typing import Any
@@ -202,6 +203,17 @@ def test_sys_exit_in_the_function_is_recorded_and_propagates(threads: int) -> No
     with pytest.raises(SystemExit):
         Order.confirm_payment.run_all(work, threads=threads)
     assert Order.get_task("o-1").state == Order.confirm_payment.failed
+
+
+@pytest.mark.parametrize("threads", THREADS)
+def test_a_function_that_raises_a_cancelled_error_fails_its_task_and_the_batch_continues(threads: int) -> None:
+    def leave_first(ctx: Ctx) -> None:
+        if ctx.task.task_id == "o-1":
+            raise asyncio.CancelledError
+
+    Order.create_many(["o-1", "o-2"])
+    report = Order.confirm_payment.run_all(leave_first, threads=threads)
+    assert (report.failed, report.succeeded) == (["o-1"], ["o-2"])
 
 
 def test_ctrl_c_starts_nothing_more(clock: StoppedClock) -> None:
