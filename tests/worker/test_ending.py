@@ -231,6 +231,22 @@ def test_last_words_of_a_process_are_counted(monkeypatch: pytest.MonkeyPatch, ca
     assert (supervisor.tallies, supervisor.errors, caplog.records) == ([Tally(succeeded=3)], [], [])
 
 
+def test_tallies_of_a_process_and_its_replacement_are_added(monkeypatch: pytest.MonkeyPatch) -> None:
+    ends = Ended([Tally(succeeded=3)], None), Ended([Tally(succeeded=2)], SystemExit(3))
+    processes = iter([Dead(0, READY, end) for end in ends])
+
+    def start_one(_: _Supervisor) -> tuple[Dead, Any]:
+        process = next(processes)
+        return process, process.pipe
+
+    monkeypatch.setattr(_Supervisor, "_start_one", start_one)
+    monkeypatch.setattr(Backoff, "draw", lambda _: AT_ONCE)
+    supervisor = _Supervisor(Worker({Order.confirm: print})._settings, 0, Messages())
+    supervisor.thread.start()
+    supervisor.thread.join(WAIT)
+    assert supervisor.tallies == [Tally(succeeded=5)]
+
+
 class Orders:
     """Messages that are there already; it notes until when each was waited for."""
 
