@@ -1,5 +1,6 @@
 """Each transition of a task is published once or more often, in its order, and nothing else is."""
 
+import copy
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -228,6 +229,15 @@ def test_a_task_is_in_a_request_once_and_its_events_are_in_order(recording: list
     ids = [each["id"] for each in details(sent, "p-1")]
     assert ids == sorted(ids)
     assert len({each["id"] for each in details(sent)}) == len(details(sent)) == 23
+
+
+def test_a_request_has_at_most_ten_events(recording: list[dict[str, Any]]) -> None:
+    created = [copy.deepcopy(recording[0]) for _ in range(21)]
+    for number, record in enumerate(created):
+        record["dynamodb"]["NewImage"]["task_id"] = {"S": f"p-{number}"}
+    with bus() as sent:
+        event_publisher(ShopTask, bus="shop")({"Records": created}, None)
+    assert [len(request) for request in sent] == [10, 10, 1]
 
 
 def test_of_a_use_case_only_its_own_tasks_are_published(recording: list[dict[str, Any]]) -> None:
