@@ -11,7 +11,7 @@ from pynamodb_tracker.aws_lambda import Replies, UnreadableEventError, handles, 
 from pynamodb_tracker.aws_lambda.queue import Queue
 from pynamodb_tracker.control import watch
 from pynamodb_tracker.testing import StoppedClock, http_event
-from tests.aws_lambda.events import bare, fifo, names, sqs
+from tests.aws_lambda.events import bare, fifo, kafka, names, sqs
 from tests.aws_lambda.shop import Context, Order, ShopTask, ship
 from tests.aws_lambda.test_every_trigger import TRIGGERS
 from tests.support.recorder import recorded
@@ -106,6 +106,11 @@ def test_a_queue_that_keeps_an_order_gets_the_record_again(context: Context) -> 
     ]
     with pytest.raises(ValueError, match=r'Replies\(paused="ack"\) breaks the order'):
         once(replies=Replies(paused="ack"))(fifo(("a", bare("o-1"))), context)
+
+
+def test_kafka_records_may_be_acknowledged_during_a_pause(context: Context) -> None:
+    acknowledging = once(replies=Replies(paused="ack"))
+    assert names(acknowledging(kafka([bare("o-1"), bare("o-2")]), context)) == []
 
 
 def test_a_task_that_has_passed_the_step_or_cannot_be_started_is_answered_as_ever(context: Context) -> None:
