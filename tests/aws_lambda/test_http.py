@@ -215,6 +215,15 @@ def test_a_response_of_text_keeps_its_type_and_one_without_a_body_is_empty(conte
     assert (empty(http_api(order()), context)["statusCode"], empty(http_api(order()), context)["body"]) == (204, "")
 
 
+@pytest.mark.parametrize("code", ["201", True, None])
+def test_content_whose_status_code_is_not_a_number_is_the_body(code: object, context: Context) -> None:
+    ready()
+    content = {"statusCode": code}
+    create = handles(Order.ship, task_id="body.order_id", respond=lambda _: content)(print_label)
+    response = create(http_api(order()), context)
+    assert (response["statusCode"], body_of(response)) == (200, content)
+
+
 def test_a_status_code_may_be_a_member_of_an_enumeration(context: Context) -> None:
     ready()
     told = {"statusCode": HTTPStatus.CREATED, "body": "done"}
@@ -361,6 +370,14 @@ def test_a_handler_of_http_requests_refuses_other_events(context: Context) -> No
     http = handles(Order.ship, task_id="body.order_id", trigger="http")(print_label)
     with pytest.raises(UnreadableEventError, match="not from the trigger 'http'"):
         http(bare("o-1"), context)
+
+
+def test_a_websocket_message_is_a_plain_event(context: Context) -> None:
+    ready()
+    context_of_api = {"routeKey": "ship", "eventType": "MESSAGE", "connectionId": "L0SM9cOFvHcCIhw="}
+    event = {"requestContext": context_of_api, "body": json.dumps(order()), "isBase64Encoded": False}
+    by_body = handles(Order.ship, task_id=lambda event: json.loads(event["body"])["order_id"])(lambda *_: LABEL)
+    assert by_body(event, context) == LABEL
 
 
 def test_a_request_is_a_plain_event_to_a_direct_handler(context: Context) -> None:
