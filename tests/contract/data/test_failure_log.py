@@ -11,7 +11,7 @@ from pynamodb_tracker.testing import StoppedClock
 from tests.support.recorder import recorded
 from tests.support.rows import all_rows, item_bytes, off_row_items, stored
 from tests.support.shop import AppTask
-from tests.support.workers import entered
+from tests.support.workers import die, entered
 
 pytestmark = pytest.mark.usefixtures("table", "task", "clock")
 
@@ -66,6 +66,15 @@ def test_twelve_failures_leave_the_last_ten_whole() -> None:
     assert {(error.step, error.type, error.worker) for error in errors} == {
         ("pay", "Broken", Payout.get_task("p-1").worker)
     }
+
+
+def test_only_the_last_ten_abandoned_attempts_are_on_record(clock: StoppedClock) -> None:
+    for _ in range(12):
+        die(Payout.pay, "p-1")
+        clock.advance(timedelta(hours=1))
+        with pytest.raises(KeyboardInterrupt), Payout.pay.start("p-1"):
+            raise KeyboardInterrupt
+    assert [error.attempt for error in Payout.get_task("p-1").errors] == list(range(3, 13))
 
 
 def test_the_row_stays_small() -> None:
