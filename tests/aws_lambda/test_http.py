@@ -22,6 +22,7 @@ from pynamodb_tracker import ExecutionContext, GiveUp, clock
 from pynamodb_tracker.aws_lambda import Invocation, Replies, UnreadableEventError, handles
 from pynamodb_tracker.aws_lambda.queue import Queue
 from pynamodb_tracker.testing import StoppedClock
+from pynamodb_tracker.writes.refusals import kept_changing_error
 from tests.aws_lambda.events import bare, function_url, http_api, load_balancer, rest_api
 from tests.aws_lambda.shop import Broken, Context, Order, ignored, no_access, ready
 from tests.support.workers import die, raising
@@ -308,6 +309,13 @@ def test_a_table_that_cannot_be_used_has_a_status_code(
     response = handler(request_of(order()), context)
     assert (response["statusCode"], response["headers"]["retry-after"]) == (503, "5")
     assert body_of(response) == UNAVAILABLE
+
+
+def test_a_task_that_kept_changing_during_its_start_is_a_conflict(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Order.ship, "start", raising(kept_changing_error(Order, "o-1", "start ship of", 9)))
+    assert handler(http_api(order()), context)["statusCode"] == 409
 
 
 def test_answer_chooses_the_body_where_the_table_cannot_be_used(

@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 
-from pynamodb_tracker import TaskNotReadyError
+from pynamodb_tracker import GiveUp, Repeat, TaskNotReadyError
 from pynamodb_tracker.aws_lambda import Replies, handles
 from pynamodb_tracker.testing import StoppedClock
 from tests.aws_lambda.events import bare, fifo, http_api, names, sqs
 from tests.aws_lambda.shop import Context, Order, ready, ship
 from tests.support.rows import change, park
+from tests.support.workers import raising, succeed
 
 handler = handles(Order.ship, task_id="order_id")(ship)
 
@@ -63,3 +64,10 @@ def test_a_caller_learns_that_a_task_waits_and_when_to_try_again_if_ever(clock: 
     answers = [by_http(http_api(bare(task_id)), context) for task_id in ("o-1", "o-2")]
     assert [(each["statusCode"], each["headers"].get("retry-after")) for each in answers] == [(409, None), (409, "120")]
     assert '"error": "waits"' in answers[0]["body"]
+
+
+def test_a_client_gets_the_next_occurrence_of_a_task_that_gave_up_this_one(context: Context) -> None:
+    Order.create("o-1", repeat=Repeat.every(timedelta(hours=1)))
+    succeed(Order.confirm, "o-1")
+    give_up = handles(Order.ship, task_id="body.order_id")(raising(GiveUp("no paper")))
+    assert give_up(http_api(bare("o-1")), context)["headers"]["retry-after"] == "3600"
