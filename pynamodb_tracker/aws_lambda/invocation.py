@@ -230,8 +230,9 @@ class InvocationAttempt(Attempt):
     def _leads_to_next(self) -> bool:
         """Whether the task has moved to the next step in order, and not to a branch."""
         codes, task = self.codes, self.task
-        if self.claim_error is None and self._run is not None and self._run.journal is not None:
-            return self._run.journal.next_code == codes.succeeded
+        journal = None if self._run is None else self._run.journal
+        if journal is not None:
+            return journal.next_code == codes.succeeded
         return task.status == codes.succeeded and not {codes.pending, codes.succeeded} & {*(task.skipped_steps or ())}
 
     def _create(self, run: Run[Any]) -> Any:

@@ -12,7 +12,7 @@ from pynamodb_tracker.aws_lambda.queue import Queue
 from pynamodb_tracker.control import watch
 from pynamodb_tracker.testing import StoppedClock, http_event
 from tests.aws_lambda.events import bare, fifo, kafka, names, sqs
-from tests.aws_lambda.shop import Context, Order, ShopTask, ship
+from tests.aws_lambda.shop import Context, Order, ShopTask, ready, ship
 from tests.aws_lambda.test_every_trigger import TRIGGERS
 from tests.support.recorder import recorded
 
@@ -106,6 +106,13 @@ def test_a_queue_that_keeps_an_order_gets_the_record_again(context: Context) -> 
     ]
     with pytest.raises(ValueError, match=r'Replies\(paused="ack"\) breaks the order'):
         once(replies=Replies(paused="ack"))(fifo(("a", bare("o-1"))), context)
+
+
+def test_a_repeated_message_is_handed_on_during_a_pause(context: Context) -> None:
+    ready("o-1")
+    with mock.patch.object(Queue, "send_one", return_value=None) as send:
+        once(next_queue_url="https://sqs.us-east-1.amazonaws.com/1/next")(sqs(bare("o-1")), context)
+    assert send.called
 
 
 def test_kafka_records_may_be_acknowledged_during_a_pause(context: Context) -> None:

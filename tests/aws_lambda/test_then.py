@@ -1,12 +1,13 @@
 """A task that has succeeded is sent to the queue of its next step."""
 
 import json
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
 
-from pynamodb_tracker import Step, TrackerError, UseCase
+from pynamodb_tracker import Repeat, Step, TrackerError, UseCase
 from pynamodb_tracker.aws_lambda import Replies, handles, retry_handler
 from pynamodb_tracker.aws_lambda.queue import Queue
 from pynamodb_tracker.testing import StoppedClock, kafka_event
@@ -15,6 +16,7 @@ from tests.aws_lambda.shop import Context, Order, ShopTask, ready, ship, states
 from tests.aws_lambda.test_batches import BROKEN
 from tests.aws_lambda.test_queue import answers, bodies, client, failed, received, sqs_client, url
 from tests.aws_lambda.test_retry import NOTHING, SCHEDULE, label
+from tests.support.workers import succeed
 
 __all__ = ["client", "sqs_client", "url"]  # fixtures
 
@@ -48,6 +50,14 @@ def test_a_redelivered_message_is_sent_on_only_while_the_task_is_pending_at_the_
             Order.deliver.run("o-1", lambda _: 1 / 0)
     assert names(handler(sqs(bare("o-1")), context)) == []
     assert bodies(received(client, url)) == [{"task_id": "o-1"}], "that of the success"
+
+
+def test_an_occurrence_that_has_succeeded_at_the_last_step_is_handed_on(context: Context, client: Any, url: str) -> None:
+    Order.create("o-1", repeat=Repeat.every(timedelta(hours=1)))
+    succeed(Order.confirm, "o-1")
+    succeed(Order.ship, "o-1")
+    handles(Order.deliver, task_id="order_id", next_queue_url=url)(ship)(bare("o-1"), context)
+    assert bodies(received(client, url)) == [{"task_id": "o-1"}]
 
 
 def test_a_schedule_sends_what_it_has_finished(clock: StoppedClock, client: Any, url: str) -> None:
