@@ -7,6 +7,7 @@ import pytest
 
 from pynamodb_tracker import GiveUp, Repeat, TaskNotReadyError
 from pynamodb_tracker.aws_lambda import Replies, handles
+from pynamodb_tracker.clock import NEVER, stamp
 from pynamodb_tracker.testing import StoppedClock
 from tests.aws_lambda.events import bare, fifo, http_api, names, sqs
 from tests.aws_lambda.shop import Context, Order, ready, ship
@@ -38,6 +39,12 @@ def test_a_message_about_a_task_that_waits_for_others_is_done(event: Any, contex
     assert Order.get_task("o-1").attempt == 0
     asks_again = handles(Order.ship, task_id="order_id", replies=Replies(waits="raise"))(ship)
     assert names(asks_again(event, context)) == ["m-1"]
+
+
+def test_a_message_about_a_task_that_waits_for_a_signal_is_done(context: Context) -> None:
+    ready("o-1")
+    change(Order, "o-1", awaited_signals={"SS": ["paid"]}, due_time={"S": stamp(NEVER)})
+    assert names(handler(sqs(bare("o-1")), context)) == []
 
 
 def test_a_message_about_a_task_that_repeats_is_done_until_its_next_occurrence(
