@@ -331,6 +331,34 @@ def test_while_nothing_is_due_neither_the_loop_nor_its_threads_are_busy() -> Non
     asyncio.run(program())
 
 
+def test_a_second_stop_has_no_effect(caplog: pytest.LogCaptureFixture) -> None:
+    async def program() -> None:
+        function = Waiting()
+        worker = AsyncWorker({Order.confirm: function})
+        running = await begun(worker, function)
+        worker.stop()
+        worker.stop()
+        function.go.set()
+        await running
+
+    Order.create("o-1")
+    caplog.set_level(logging.INFO)
+    asyncio.run(program())
+    assert caplog.text.count("stopping: ") == 1
+
+
+def test_a_stop_after_its_end_has_no_effect(caplog: pytest.LogCaptureFixture) -> None:
+    async def program() -> None:
+        worker = AsyncWorker({Order.confirm: nothing})
+        await worker.run(until_idle=True)
+        worker.stop()
+        await asyncio.sleep(0)
+
+    caplog.set_level(logging.INFO)
+    asyncio.run(program())
+    assert "stopping: " not in caplog.text
+
+
 @posix
 def test_sigterm_stops_it_gracefully_and_its_default_is_back_afterwards() -> None:
     during: list[Any] = []
