@@ -1,5 +1,6 @@
 """One attempt to run a function on one task: what is returned, raised, kept, and what became of the task."""
 
+import sys
 import threading
 from datetime import timedelta
 from typing import Any
@@ -57,6 +58,13 @@ def test_what_ends_the_program_is_recorded_kept_and_raised(error: BaseException,
         attempt.execute(Order.confirm.start, raising(error))
     assert caught.value is attempt.error is error
     assert attempt.outcome == outcome
+
+
+def test_ctrl_c_is_raised_where_nothing_has_imported_asyncio(monkeypatch: pytest.MonkeyPatch) -> None:
+    Order.create("o-1")
+    monkeypatch.delitem(sys.modules, "asyncio")
+    with pytest.raises(KeyboardInterrupt):
+        attempted(raising(KeyboardInterrupt()))
 
 
 def test_a_stopped_attempt_is_released_without_calling_the_function() -> None:
