@@ -215,7 +215,7 @@ class Delivery:
         self._left: list[Record] = []  # to redeliver because no time was left
         self._alone: list[list[Record]] = []  # to run one by one, because the first record may kill the function
 
-    def process(self, event: object) -> Any:
+    def process(self, event: Any) -> Any:
         try:
             records = self._trigger.records(event)
         except UnreadableEventError as error:

@@ -303,9 +303,9 @@ def trigger_of(event: object) -> Trigger:
     return HTTP if is_request(event) else DIRECT
 
 
-def state_of_window(event: object) -> dict[str, Any]:
+def state_of_window(event: Mapping[str, Any]) -> dict[str, Any]:
     # In a tumbling window, Lambda needs it: https://docs.aws.amazon.com/lambda/latest/dg/services-kinesis-windows.html
-    if isinstance(event, Mapping) and "isFinalInvokeForWindow" in event:
+    if "isFinalInvokeForWindow" in event:
         return {"state": event.get("state") or {}}
     return {}
 

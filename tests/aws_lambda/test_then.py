@@ -52,7 +52,9 @@ def test_a_redelivered_message_is_sent_on_only_while_the_task_is_pending_at_the_
     assert bodies(received(client, url)) == [{"task_id": "o-1"}], "that of the success"
 
 
-def test_an_occurrence_that_has_succeeded_at_the_last_step_is_handed_on(context: Context, client: Any, url: str) -> None:
+def test_an_occurrence_that_has_succeeded_at_the_last_step_is_handed_on(
+    context: Context, client: Any, url: str
+) -> None:
     Order.create("o-1", repeat=Repeat.every(timedelta(hours=1)))
     succeed(Order.confirm, "o-1")
     succeed(Order.ship, "o-1")
