@@ -197,6 +197,28 @@ def test_a_message_with_notifications_of_several_objects_is_refused_by_a_path_to
     assert names(handler(sqs(notifications), context)) == ([] if given == 1 else ["m-1"])
 
 
+def test_a_task_id_beside_notifications_is_read_however_many_they_are(context: Context) -> None:
+    ready("o-1")
+    assert names(handler(sqs({**s3("a", "b"), **bare("o-1")}), context)) == []
+
+
+def test_only_the_key_of_an_s3_object_is_decoded(context: Context) -> None:
+    ready("a+b%20c")
+    assert names(handler(sqs(bare("a+b%20c")), context)) == []
+
+
+@pytest.mark.parametrize("message", [[], {"Records": [{"s3": {"object": {"key": 5}}}]}], ids=str)
+def test_a_message_without_the_key_of_an_s3_object_cannot_be_read(message: Any, context: Context) -> None:
+    assert names(handles(Order.ship, task_id=KEY)(by_object)(sqs(message), context)) == ["m-1"]
+
+
+def test_an_item_of_another_table_may_have_any_range_key(context: Context) -> None:
+    ready("o-1")
+    event = dynamodb_event({"order_id": "o-1", "use_case_id": "a#b"}, keys=["order_id", "use_case_id"], table="orders")
+    handles(Order.ship, task_id="dynamodb.Keys.order_id.S")(lambda *_: None)(event, context)
+    assert states("o-1") == ["deliver pending"]
+
+
 def test_a_mock_as_the_context_is_like_none(clock: StoppedClock) -> None:  # noqa: ARG001 - the table is empty
     Order.create("o-1", state=Order.ship.pending)
     assert handles(Order.ship, task_id="order_id")(ship)(bare("o-1"), MagicMock())["state"] == "deliver pending"
