@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import boto3
@@ -82,6 +83,22 @@ def test_ten_messages_go_with_one_request(clock: StoppedClock, url: str, monkeyp
         ("SendMessageBatch", 10),
         ("SendMessageBatch", 3),
     ]
+
+
+def test_a_schedule_whose_time_ends_after_it_sent_tasks_does_not_ask_for_more_time(
+    clock: StoppedClock, url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    send = Queue.send
+
+    def send_slowly(queue: Queue, entries: Any) -> Any:
+        unsent = send(queue, entries)
+        clock.advance(timedelta(minutes=1))
+        return unsent
+
+    ready(*(f"o-{number:02}" for number in range(23)))
+    monkeypatch.setattr(Queue, "send", send_slowly)
+    done = retry_handler(Order.ship, queue_url=url)(SCHEDULE, Context(clock))
+    assert (done["out_of_time"], "no task was started" in caplog.text) == (True, False)
 
 
 def test_a_limit_and_the_time_bound_what_is_sent(clock: StoppedClock, url: str) -> None:
