@@ -10,6 +10,7 @@ import pytest
 
 from pynamodb_tracker import AsyncContext, Report
 from pynamodb_tracker.testing import StoppedClock
+from pynamodb_tracker.work.dispatcher import Dispatcher
 from tests.support.shop import AppTask, Order
 from tests.support.through import Dispatch, through
 
@@ -107,6 +108,25 @@ def test_a_cancel_releases_the_running_tasks_and_starts_no_further_one() -> None
     for feed in feeds:
         feed.join(FOREVER)
     assert threading.active_count() <= before + 32
+
+
+def test_a_cancel_does_not_wait_for_threads_that_look_for_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    looking, go = threading.Event(), threading.Event()
+
+    def take(_: Dispatcher) -> None:
+        looking.set()
+        go.wait(FOREVER)
+
+    async def main() -> set[asyncio.Task[Report]]:
+        batch = asyncio.create_task(Order.confirm_payment.arun_all(nothing))
+        await asyncio.to_thread(looking.wait, FOREVER)
+        batch.cancel()
+        done, _ = await asyncio.wait([batch], timeout=FOREVER / 4)
+        go.set()
+        return done
+
+    monkeypatch.setattr(Dispatcher, "take", take)
+    assert len(asyncio.run(main())) == 1
 
 
 @pytest.mark.parametrize("rate", [None, 100.0])
