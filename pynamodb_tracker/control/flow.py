@@ -80,7 +80,7 @@ def quantile(buckets: Sequence[int], share: float) -> timedelta | None:
 def count(model: type[TaskRow], *names: str) -> None:
     """Count a transition under these names, and send the counts if it is time. This never raises."""
     try:
-        counts = _counts.of(model.tracker)
+        counts = _counts.of(model)
         for hour, numbers in counts.add(names).items():
             _send(model, counts, hour, numbers)
     except Exception:  # the transition itself is on record

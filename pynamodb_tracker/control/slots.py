@@ -19,17 +19,18 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, WeakSet
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.control.limit import LIFETIME, WITHIN, ConcurrencyLimit, SlotTable, StoredSlot, Taken
 from pynamodb_tracker.dynamodb.backoff import RANDOM
-from pynamodb_tracker.dynamodb.forking import PerConnection, in_forked_process
+from pynamodb_tracker.dynamodb.forking import in_forked_process
 from pynamodb_tracker.dynamodb.retries import deadline, ending_by, is_stopped
 from pynamodb_tracker.dynamodb.side_by_side import side_by_side
 from pynamodb_tracker.exceptions import ConcurrencyLimitReachedError, NestedConcurrencyLimitError
 from pynamodb_tracker.instrumentation import RunDetails, log
 from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.schema import Table
 from pynamodb_tracker.model.worker_name import this_worker
 
 IDLE_FOR = timedelta(seconds=1)
@@ -345,31 +346,37 @@ def _build_keepers() -> tuple[_Keeper, ...]:
     )
 
 
-_known: PerConnection[dict[str, LimitSlots]] = PerConnection(lambda _: {})
+_known: WeakKeyDictionary[Table, dict[str, LimitSlots]] = WeakKeyDictionary()
+_guard = threading.Lock()
 _keepers = _build_keepers()
 
 
 @in_forked_process
 def _forget() -> None:
     """Start without slots in a forked process, which lacks its parent's slots and threads."""
-    global _keepers  # noqa: PLW0603 - the whole process shares the keepers
-    _keepers = _build_keepers()
-    _known.forget()
+    global _guard, _keepers
+    _guard, _keepers = threading.Lock(), _build_keepers()
+    _known.clear()
 
 
 @atexit.register
 def _give_back_at_exit() -> None:
     """Give back all slots when the program exits: a function may run until then, after its worker's grace time."""
     with ending_by(clock.now() + WITHIN):
-        for of_table in _known.all():
+        for of_table in list(_known.values()):
             for slots in list(of_table.values()):
                 slots.give_back_all()
 
 
 def slots_of(model: type[TaskRow], limit: ConcurrencyLimit) -> LimitSlots:
     tracker = model.tracker
-    made = LimitSlots(SlotTable(tracker.connection(), limit.name, tracker.margin))
-    return _known.of(tracker.table).setdefault(limit.name, made)
+    connection = tracker.connection()
+    with _guard:
+        of_table = _known.setdefault(tracker.table, {})
+        found = of_table.get(limit.name)
+        if found is None or found.table.table is not connection:
+            found = of_table[limit.name] = LimitSlots(SlotTable(connection, limit.name, tracker.margin))
+        return found
 
 
 def check_caller(user: str, limit: ConcurrencyLimit) -> None:

@@ -75,7 +75,7 @@ _known = PerConnection(lambda _: _Known())
 
 
 def _find_known(model: type[TaskRow]) -> _Known:
-    known = _known.of(model.tracker)
+    known = _known.of(model)
     known.refresh(model)
     return known
 

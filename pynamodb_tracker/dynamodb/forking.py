@@ -17,7 +17,7 @@ def in_forked_process(reset: Callable[[], None]) -> Callable[[], None]:
 
 
 class PerConnection(Generic[V]):
-    """A value per table or task class. A forked process and a new connection start with new ones."""
+    """A value per task class, made anew in a forked process or after the class has connected anew."""
 
     def __init__(self, make: Callable[[Any], V]) -> None:
         self._make = make
@@ -28,14 +28,10 @@ class PerConnection(Generic[V]):
         self._guard = threading.Lock()
         self._known: WeakKeyDictionary[Any, tuple[Any, V]] = WeakKeyDictionary()
 
-    def of(self, owner: Any) -> V:
-        """Return the value of an owner, which has the method `connection`."""
-        table = owner.connection()
+    def of(self, model: Any) -> V:
+        table = model.tracker.connection()
         with self._guard:
-            known = self._known.get(owner)
+            known = self._known.get(model)
             if known is None or known[0] is not table:
-                known = self._known[owner] = table, self._make(table)
+                known = self._known[model] = table, self._make(table)
             return known[1]
-
-    def all(self) -> list[V]:
-        return [value for _, value in list(self._known.values())]

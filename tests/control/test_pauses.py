@@ -215,9 +215,9 @@ def test_pauses_are_known_to_a_process_that_may_not_record_its_steps(monkeypatch
 @pytest.mark.parametrize("engine", ["moto"], indirect=True)
 def test_a_process_that_is_forked_while_a_thread_reads_reads_for_itself() -> None:
     Order.reserve.run_all(done)
-    with watch._known.of(Order.tracker).guard:
+    with watch._known.of(Order).guard:
         if not (child := os.fork()):
-            os._exit(watch._known.of(Order.tracker).guard.locked())
+            os._exit(watch._known.of(Order).guard.locked())
         assert os.waitpid(child, 0)[1] == 0
 
 
