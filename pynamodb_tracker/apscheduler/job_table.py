@@ -233,7 +233,7 @@ class JobTable:
     def owner(self) -> str:
         """This process's name in claims, which changes after a fork."""
         if self._process != os.getpid():
-            self._process, self._owner = os.getpid(), f"{this_worker()}:{secrets.token_hex(8)}"
+            self._owner, self._process = f"{this_worker()}:{secrets.token_hex(8)}", os.getpid()
         return self._owner
 
     def give_back(self, claim: DueItem) -> None:

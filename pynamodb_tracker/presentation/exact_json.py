@@ -2,7 +2,7 @@
 
 import json
 import secrets
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from pynamodb.attributes import Attribute, JSONAttribute
@@ -69,4 +69,7 @@ def is_text_of(attribute: Attribute[Any]) -> bool:
 
 def _parse_number(text: str) -> float | Decimal:
     number = float(text)
-    return number if repr(number) == text else Decimal(text)
+    try:
+        return number if repr(number) == text else Decimal(text)
+    except InvalidOperation:
+        raise ValueError(f"the exponent of {text} is too large") from None

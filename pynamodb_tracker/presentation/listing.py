@@ -57,8 +57,9 @@ def find(what: Filter, cursor: str | None = None, *, limit: int, most_searched: 
         searched += len(part.tasks)
         matching = [entry for entry in part.tasks if not what.error or what.matches(entry)]
         if what.waits:
-            rows |= _rows_of_waiting(what.state, matching)
-            waiting = {task_id for task_id, row in rows.items() if kind_of_wait(row) == what.waits}
+            of_page = _rows_of_waiting(what.state, matching)
+            rows |= of_page
+            waiting = {task_id for task_id, row in of_page.items() if kind_of_wait(row) == what.waits}
             matching = [entry for entry in matching if entry.task_id in waiting]
         found += matching
         cursor = part.cursor

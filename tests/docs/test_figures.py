@@ -85,7 +85,7 @@ SENTENCES: dict[str, list[str]] = {
     "explanation/guarantees.md": [
         f"uses no attempt up to {ending._MOST_POSTPONED:,} times",
         f"a release uses none up to {ending._MOST_RELEASES} times",
-        f"If there are more than {FIRST_ROWS}, the first ones stay",
+        f"If there are more than {FIRST_ROWS}, the first ones are created",
         f"less than the margin, {MARGIN} seconds by default",
     ],
     "explanation/life-of-a-task.md": [f"After {ending._MOST_RELEASES} releases without a success"],

@@ -759,6 +759,7 @@ def test_an_awaited_signal_is_sent_by_whom_the_page_knows(open_page: Open, caplo
     for value, why in (
         (" ", "Enter a value. A signal cannot be taken back."),
         ("no", "'no' is not JSON: write text in quotes"),
+        ("1e9999999999999999999", "'1e9999999999999999999' is not JSON"),
         ("null", "null is not a value"),
         (f'"{"<" * 1100}"', "but at most 1,024"),
     ):
