@@ -198,11 +198,8 @@ class Dead:
     close = join
 
 
-@pytest.mark.parametrize(("ends", "started"), [([1], 1), ([-9, 1], 2), ([-9, -9, -9, -9], 3)])
-def test_a_process_that_is_killed_before_it_begins_is_replaced_unless_all_are(
-    ends: list[int], started: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    processes = [Dead(end) for end in ends]
+def supervised(processes: list[Dead], monkeypatch: pytest.MonkeyPatch, **settings: Any) -> _Supervisor:
+    """Return a supervisor at its end, after it has taken processes from the list."""
 
     def start_one(_: _Supervisor) -> tuple[Dead, Any]:
         process = processes.pop(0)
@@ -210,9 +207,18 @@ def test_a_process_that_is_killed_before_it_begins_is_replaced_unless_all_are(
 
     monkeypatch.setattr(_Supervisor, "_start_one", start_one)
     monkeypatch.setattr(Backoff, "draw", lambda _: AT_ONCE)
-    supervisor = _Supervisor(Worker({Order.confirm: print})._settings, 0, Messages())
+    supervisor = _Supervisor(replace(Worker({Order.confirm: print})._settings, **settings), 0, Messages())
     supervisor.thread.start()
     supervisor.thread.join(WAIT)
+    return supervisor
+
+
+@pytest.mark.parametrize(("ends", "started"), [([1], 1), ([-9, 1], 2), ([-9, -9, -9, -9], 3)])
+def test_a_process_that_is_killed_before_it_begins_is_replaced_unless_all_are(
+    ends: list[int], started: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    processes = [Dead(end) for end in ends]
+    supervisor = supervised(processes, monkeypatch)
     assert (supervisor.has_ended, len(ends) - len(processes)) == (True, started)
     [error] = supervisor.errors
     assert "before it began to work" in str(error)
@@ -222,28 +228,14 @@ def test_a_process_that_is_killed_before_it_begins_is_replaced_unless_all_are(
 
 
 def test_last_words_of_a_process_are_counted(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    process = Dead(0, READY, Ended([Tally(succeeded=3)], None))
-    monkeypatch.setattr(_Supervisor, "_start_one", lambda _: (process, process.pipe))
-    settings = replace(Worker({Order.confirm: print})._settings, until_idle=True)
-    supervisor = _Supervisor(settings, 0, Messages())
-    supervisor.thread.start()
-    supervisor.thread.join(WAIT)
+    processes = [Dead(0, READY, Ended([Tally(succeeded=3)], None))]
+    supervisor = supervised(processes, monkeypatch, until_idle=True)
     assert (supervisor.tallies, supervisor.errors, caplog.records) == ([Tally(succeeded=3)], [], [])
 
 
 def test_tallies_of_a_process_and_its_replacement_are_added(monkeypatch: pytest.MonkeyPatch) -> None:
     ends = Ended([Tally(succeeded=3)], None), Ended([Tally(succeeded=2)], SystemExit(3))
-    processes = iter([Dead(0, READY, end) for end in ends])
-
-    def start_one(_: _Supervisor) -> tuple[Dead, Any]:
-        process = next(processes)
-        return process, process.pipe
-
-    monkeypatch.setattr(_Supervisor, "_start_one", start_one)
-    monkeypatch.setattr(Backoff, "draw", lambda _: AT_ONCE)
-    supervisor = _Supervisor(Worker({Order.confirm: print})._settings, 0, Messages())
-    supervisor.thread.start()
-    supervisor.thread.join(WAIT)
+    supervisor = supervised([Dead(0, READY, end) for end in ends], monkeypatch)
     assert supervisor.tallies == [Tally(succeeded=5)]
 
 
