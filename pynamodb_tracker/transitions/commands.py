@@ -246,10 +246,8 @@ class Command(Generic[T]):
 
     def load_after(self) -> T:
         """Return the task after the write, derived from the row that was read."""
-        transition = self.transition
-        self.statements.complete(transition, self.row.task_id)  # with its times, also before it is sent
-        _, transition.parameters = transition.shape_and_parameters()
-        after = load(self.statements.model, transition.stored_after(self.row._row_state.stored))
+        self.statements.complete(self.transition, self.row.task_id)  # with its times, also before it is sent
+        after = load(self.statements.model, self.transition.stored_after(self.row._row_state.stored))
         after.attribute_values["errors"] = self.failures
         return after
 

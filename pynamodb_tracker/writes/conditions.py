@@ -109,9 +109,7 @@ def _each_once(rendered: dict[str, Any], values: dict[str, dict[str, Any]]) -> d
         for place, typed in values.items()
         for kind, value in typed.items()
     }
-    for expression in (CONDITION_EXPRESSION, UPDATE_EXPRESSION):
-        if expression in rendered:
-            rendered[expression] = _PLACE.sub(lambda place: first[place[0]], rendered[expression])
+    _replace(rendered, _PLACE, first)
     return {place: value for place, value in values.items() if first[place] == place}
 
 
@@ -119,12 +117,15 @@ def _name_plainly(rendered: dict[str, Any]) -> None:
     """Replace aliases by the tracker's names, because serializing aliases takes the client a long time."""
     aliases: dict[str, str] = rendered.pop(EXPRESSION_ATTRIBUTE_NAMES)
     kept = {alias: name for alias, name in aliases.items() if name not in _NEEDS_NO_ALIAS}
-    for expression in (CONDITION_EXPRESSION, UPDATE_EXPRESSION):
-        if expression in rendered:
-            text = rendered[expression]
-            rendered[expression] = _ALIAS.sub(lambda each: each[0] if each[0] in kept else aliases[each[0]], text)
+    _replace(rendered, _ALIAS, {**aliases, **{alias: alias for alias in kept}})
     if kept:
         rendered[EXPRESSION_ATTRIBUTE_NAMES] = kept
+
+
+def _replace(rendered: dict[str, Any], pattern: re.Pattern[str], texts: Mapping[str, str]) -> None:
+    for expression in (CONDITION_EXPRESSION, UPDATE_EXPRESSION):
+        if expression in rendered:
+            rendered[expression] = pattern.sub(lambda found: texts[found[0]], rendered[expression])
 
 
 P = ParamSpec("P")

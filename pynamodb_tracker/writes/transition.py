@@ -107,7 +107,7 @@ class Transition:
         self.seen: dict[str, Any] = {}
         """Stored values for the guards' parameters."""
         self.parameters: dict[str, Any] = {}
-        """All stored parameters of the last request."""
+        """All stored parameters, once it is completed."""
         self.values: dict[str, Any] = {}
         """The tracker's new attributes by name. None removes an attribute."""
         self.assigned: Changes = {}
@@ -193,7 +193,7 @@ class Transition:
         return tuple(shape), parameters
 
     def stored_after(self, item: Item) -> Item:
-        """Return the stored row after the last request, given the row before it."""
+        """Return the stored row after the completed write, given the row before it."""
         after, parameters = {**item}, self.parameters
         if self.code is not None:
             after["status"] = {NUMBER: str(self.code)}
@@ -287,28 +287,30 @@ class StepStatements(Generic[T]):
         request.pop(RETURN_VALUES, None)
         return {"Update": {"TableName": self.table.table_name, **request}}
 
-    def complete(self, transition: Transition, task_id: str) -> None:
-        """Add the index key and times to a change of state, unless it sets them itself."""
-        now = transition.time
-        if now is None:
-            return
-        tracker, code, due = self.model.tracker, transition.code or 0, transition.due
-        moves: dict[str, Any] = {
-            "status_key": tracker.status_key(code, task_id, is_urgent=transition.is_urgent),
-            "due_time": now if due is None or due <= now else due,
-            "update_time": now,
-        }
-        if self.has_expiry and transition.expires and (expiry := tracker.expiry_of(code, now)):
-            moves["expire_time"] = Stored(expiry)
-        transition.values = {**moves, **transition.values}
+    def complete(self, transition: Transition, task_id: str) -> tuple[Hashable, ...]:
+        """Add the index key and times to a change of state, unless it sets them itself. Return the shape.
+
+        The stored parameters are kept in the transition.
+        """
+        if (now := transition.time) is not None:
+            tracker, code, due = self.model.tracker, transition.code or 0, transition.due
+            moves: dict[str, Any] = {
+                "status_key": tracker.status_key(code, task_id, is_urgent=transition.is_urgent),
+                "due_time": now if due is None or due <= now else due,
+                "update_time": now,
+            }
+            if self.has_expiry and transition.expires and (expiry := tracker.expiry_of(code, now)):
+                moves["expire_time"] = Stored(expiry)
+            transition.values = {**moves, **transition.values}
+        shape, transition.parameters = transition.shape_and_parameters()
+        return shape
 
     @property
     def table(self) -> TableConnection:
         return self.model.tracker.connection()
 
     def _request(self, transition: Transition, task_id: str) -> dict[str, Any]:
-        self.complete(transition, task_id)
-        shape, transition.parameters = transition.shape_and_parameters()
+        shape = self.complete(transition, task_id)
         write = self._rendered.get(shape)
         if write is None:
             if len(self._rendered) >= _MOST_SHAPES:

@@ -166,8 +166,8 @@ def _print_numbers(model: type[Task], *, accept: bool) -> None:
         [str(n), declared.get(n, ""), ", ".join(known.get(n, ())), f"by {required[n].by}" if n in required else ""]
         for n in sorted({*known, *declared, *required})
     )
-    columns = slice(4 if required else 3)
-    print_table(("number", "step", "recorded", "required")[columns], (row[columns] for row in rows))
+    columns = 4 if required else 3
+    print_table(("number", "step", "recorded", "required")[:columns], (row[:columns] for row in rows))
     for line in control.undeclared(model):
         warn(line)
     try:

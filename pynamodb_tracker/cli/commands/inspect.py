@@ -1,7 +1,6 @@
 """`list`, `find`, `show`, `errors` and `stuck`: tasks by state or attribute, and single tasks."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime
 from itertools import chain
@@ -296,8 +295,9 @@ def _read_task(among: UseCases, task_id: str) -> Task:
     found = []
     for model in among.models:
         try:
-            with suppress(TaskNotFoundError):
-                found.append(facts.read_task(model, task_id))
+            found.append(facts.read_task(model, task_id))
+        except TaskNotFoundError:
+            continue
         except ValueError as error:
             raise command.CannotRunError(str(error)) from None
     if not found:
